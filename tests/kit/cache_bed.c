@@ -54,7 +54,7 @@ int cache_bed_teardown(void **state)
     return 0;
 }
 
-/* Writes tokens [from, to) of a text, all of page `index`, as the kernels would. */
+/* Writes tokens [from, to) of a text, all within page `index`, as the kernels would. */
 void cache_bed_compute(void *page, const uint32_t *tokens, uint32_t index, uint32_t from,
                        uint32_t to)
 {
@@ -82,7 +82,7 @@ void cache_bed_compute(void *page, const uint32_t *tokens, uint32_t index, uint3
     kernels_kv_write(cache_bed_kernels, &args);
 }
 
-/* The first `count` tokens of a page are those of page `index` of the text. */
+/* Checks that the first `count` tokens of a page are those of page `index` of the text. */
 void cache_bed_must_hold(const void *page, const uint32_t *tokens, uint32_t index, uint32_t count)
 {
     char *expected = scratch;
@@ -126,7 +126,7 @@ void cache_bed_check(struct cache_bed *bed)
     MUST(prefix_cache_available(&bed->cache) == bed->pool.free_count + bed->pool.idle_count);
 }
 
-/* A text that shares `common` tokens with another and none after. */
+/* Makes a text that shares its first `common` tokens with `other` and none after them. */
 void cache_bed_text_make(struct cache_bed_text *out, const struct cache_bed_text *other,
                          uint32_t common, uint32_t salt)
 {
@@ -149,7 +149,8 @@ void cache_bed_verify(const struct cache_bed_runner *runner)
     }
 }
 
-/* Admission of a prompt of `count` tokens; what it takes is what it found, with the right bytes. */
+/* Admits a prompt of `count` tokens, and checks that it takes what it found, with the right bytes.
+ */
 uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
                          const struct prefix_view *view, const struct cache_bed_text *text,
                          uint32_t count)
@@ -158,7 +159,8 @@ uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
     struct prefix_match found;
     prefix_cache_find(&bed->cache, view, text->tokens, count, &found);
     uint32_t need = found.device_idle + found.host_pages + (found.rest_tokens > 0);
-    bool is_roomy = prefix_cache_available(&bed->cache) > need; /* one more: the rest's own page */
+    bool is_roomy =
+        prefix_cache_available(&bed->cache) > need; /* one more for the partial page's own copy */
     runner->computed = prefix_cache_take(&bed->cache, view, text->tokens, count, runner->pages,
                                          &runner->page_count, &runner->match);
     MUST(runner->computed < count);
@@ -176,7 +178,8 @@ uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
     return runner->computed;
 }
 
-/* Computes up to `count` tokens and inserts the pages that became full. False without room. */
+/* Computes up to `count` tokens and inserts the pages that became full. False when there is no
+ * room. */
 bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count)
 {
     struct cache_bed *bed = runner->bed;
@@ -194,7 +197,8 @@ bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count)
         uint32_t index = runner->computed / CACHE_BED_SYMBOLS;
         uint32_t end =
             (index + 1) * CACHE_BED_SYMBOLS < count ? (index + 1) * CACHE_BED_SYMBOLS : count;
-        MUST(bed->pool.references[runner->pages[index]] == 1); /* nobody else holds it */
+        /* the sequence is the page's only holder */
+        MUST(bed->pool.references[runner->pages[index]] == 1);
         cache_bed_compute(kv_pool_memory(&bed->pool, runner->pages[index]), runner->tokens, index,
                           runner->computed % CACHE_BED_SYMBOLS, end - index * CACHE_BED_SYMBOLS);
         runner->computed = end;
@@ -236,7 +240,7 @@ void cache_bed_end(struct cache_bed_runner *runner)
     cache_bed_release(runner);
 }
 
-/* Runs a whole request and returns how many tokens it found. */
+/* Runs a whole request and returns how many tokens it found in the cache. */
 uint32_t cache_bed_run(struct cache_bed *bed, const struct prefix_view *view,
                        const struct cache_bed_text *text, uint32_t count)
 {

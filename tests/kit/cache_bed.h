@@ -1,9 +1,9 @@
-/* cache_bed: a pool with a prefix cache, and pages whose bytes say of which text they are.
+/* cache_bed: a pool with a prefix cache, and pages whose bytes show which text they belong to.
  *
  * Owns:     kernels and layout of the test program; what its caller opens.
  * Thread:   one.
- * Cost:     a look at a page computes its text again from the start.
- * Not here: what is right (the tests). Whatever does not hold ends the process.
+ * Cost:     checking a page computes its text again from the start.
+ * Not here: what is right (the tests). A violated expectation ends the process.
  *
  * K and V of each token are a function of all tokens up to it, as a forward pass would write them.
  */
@@ -20,12 +20,12 @@ enum {
 extern struct kernels *cache_bed_kernels;
 extern struct kv_layout cache_bed_layout;
 
-/* Of a cmocka group: pages of f16, or of i8. */
+/* Set-up of a cmocka group, with pages of f16 or of i8. */
 int cache_bed_setup(void **state);
 int cache_bed_setup_i8(void **state);
 int cache_bed_teardown(void **state);
 
-/* A pool with a cache; who holds its pages but for the cache. */
+/* A pool with a cache, and the number of holders of each page besides the cache. */
 struct cache_bed {
     struct kv_pool pool;
     struct prefix_cache cache;
@@ -44,35 +44,37 @@ struct cache_bed_runner {
     page_id pages[CACHE_BED_TABLE];
     uint32_t page_count;
     uint32_t computed;
-    uint32_t full; /* pages of the table that have been inserted or taken */
+    uint32_t full; /* pages of the table that were inserted or taken */
     struct prefix_match match;
 };
 
-/* Writes tokens [from, to) of a text, all of page `index`, as the kernels would. */
+/* Writes tokens [from, to) of a text, all within page `index`, as the kernels would. */
 void cache_bed_compute(void *page, const uint32_t *tokens, uint32_t index, uint32_t from,
                        uint32_t to);
-/* The first `count` tokens of a page are those of page `index` of the text. */
+/* Checks that the first `count` tokens of a page are those of page `index` of the text. */
 void cache_bed_must_hold(const void *page, const uint32_t *tokens, uint32_t index, uint32_t count);
-/* `ghosts` as prefix_cache_options.ghosts_max. */
+/* `ghosts` is prefix_cache_options.ghosts_max. */
 void cache_bed_init(struct cache_bed *bed, uint32_t pages, uint32_t host_pages, uint32_t ghosts);
 void cache_bed_deinit(struct cache_bed *bed);
-/* All invariants; for a bed without paused sequences. */
+/* Checks all invariants; for a bed without preempted sequences. */
 void cache_bed_check(struct cache_bed *bed);
-/* A text that shares `common` tokens with another and none after. */
+/* Makes a text that shares its first `common` tokens with `other` and none after them. */
 void cache_bed_text_make(struct cache_bed_text *out, const struct cache_bed_text *other,
                          uint32_t common, uint32_t salt);
-/* It may see its pages, and they hold its text. */
+/* Checks that the sequence may see its pages, and that they hold its text. */
 void cache_bed_verify(const struct cache_bed_runner *runner);
-/* Admission of a prompt of `count` tokens; what it takes is what it found, with the right bytes. */
+/* Admits a prompt of `count` tokens, and checks that it takes what it found, with the right bytes.
+ * Returns the tokens computed already. */
 uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
                          const struct prefix_view *view, const struct cache_bed_text *text,
                          uint32_t count);
-/* Computes up to `count` tokens and inserts the pages that became full. False without room. */
+/* Computes up to `count` tokens and inserts the pages that became full. False when there is no
+ * room. */
 bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count);
-/* The end of its text goes to the cache; it lets go of its pages; both. */
+/* Give the partial page to the cache; release the pages; do both. */
 void cache_bed_rest(struct cache_bed_runner *runner, bool is_open);
 void cache_bed_release(struct cache_bed_runner *runner);
 void cache_bed_end(struct cache_bed_runner *runner);
-/* Runs a whole request and returns how many tokens it found. */
+/* Runs a whole request and returns how many tokens it found in the cache. */
 uint32_t cache_bed_run(struct cache_bed *bed, const struct prefix_view *view,
                        const struct cache_bed_text *text, uint32_t count);

@@ -1,6 +1,6 @@
 /* death: whether a call ends the process, for assertions that stay on in release builds.
  *
- * Owns:     the child in which it is tried.
+ * Owns:     the child process that makes the call.
  * Thread:   one.
  * Cost:     a fork.
  * Not here: what the call does.
@@ -9,5 +9,5 @@
 
 #include <stdbool.h>
 
-/* True when `body` aborts; what it changes stays in the child. */
+/* Returns true when `body` aborts. What it changes stays in the child. */
 bool death_by(void (*body)(void *context), void *context);

@@ -120,7 +120,7 @@ static void take_token(struct engine_run_token *out, const struct engine_event *
 
 static void take_text(struct engine_run_choice *choice, struct slice text)
 {
-    MUST(choice->text_bytes + text.length <= sizeof(choice->text), "too much text");
+    MUST(choice->text_bytes + text.length <= sizeof(choice->text), "the text is too long");
     if (text.length > 0)
         memcpy(choice->text + choice->text_bytes, text.bytes, text.length);
     choice->text_bytes += (uint32_t)text.length;
@@ -130,28 +130,29 @@ static void take_event(struct engine *engine, const struct engine_event *event)
 {
     struct engine_run_transcript *transcript = event->context;
     struct engine_run_choice *choice = &transcript->choices[event->choice];
-    MUST(!transcript->is_over, "an event after the last");
+    MUST(!transcript->is_over, "an event came after the last one");
     MUST(event->kind == ENGINE_EVENT_START || event->kind == ENGINE_EVENT_ERROR ||
              transcript->is_started,
-         "an event before START");
+         "an event came before START");
     switch (event->kind) {
     case ENGINE_EVENT_START:
-        MUST(!transcript->is_started, "two STARTs");
-        MUST(event->report.prompt_tokens > 0, "no prompt tokens in START");
+        MUST(!transcript->is_started, "START came twice");
+        MUST(event->report.prompt_tokens > 0, "START reports no prompt tokens");
         transcript->is_started = true;
         break;
     case ENGINE_EVENT_PROMPT:
-        MUST(choice->count == 0, "PROMPT after TOKEN");
+        MUST(choice->count == 0, "PROMPT came after TOKEN");
         take_token(&choice->prompt[choice->prompt_count++], event);
-        MUST(choice->echo_bytes + event->text.length <= sizeof(choice->echo), "too long an echo");
+        MUST(choice->echo_bytes + event->text.length <= sizeof(choice->echo),
+             "the echo is too long");
         if (event->text.length > 0)
             memcpy(choice->echo + choice->echo_bytes, event->text.bytes, event->text.length);
         choice->echo_bytes += (uint32_t)event->text.length;
         break;
     case ENGINE_EVENT_TOKEN:
-        MUST(choice->finish == ENGINE_FINISH_NONE, "TOKEN after CHOICE_END");
-        MUST(!choice->is_paused, "TOKEN while PAUSED");
-        MUST(choice->count < ENGINE_RUN_TOKENS, "too many tokens");
+        MUST(choice->finish == ENGINE_FINISH_NONE, "TOKEN came after CHOICE_END");
+        MUST(!choice->is_paused, "TOKEN came while the choice was paused");
+        MUST(choice->count < ENGINE_RUN_TOKENS, "the choice has too many tokens");
         MUST(event->tokens_so_far == ++transcript->tokens_so_far, "tokens_so_far");
         take_token(&choice->tokens[choice->count++], event);
         take_text(choice, event->text);
@@ -161,8 +162,8 @@ static void take_event(struct engine *engine, const struct engine_event *event)
             engine_acknowledge(engine, event->id, event->choice, 1);
         break;
     case ENGINE_EVENT_CHOICE_END:
-        MUST(choice->finish == ENGINE_FINISH_NONE, "two CHOICE_ENDs");
-        MUST(event->finish != ENGINE_FINISH_NONE, "CHOICE_END without a reason");
+        MUST(choice->finish == ENGINE_FINISH_NONE, "CHOICE_END came twice");
+        MUST(event->finish != ENGINE_FINISH_NONE, "CHOICE_END has no reason");
         choice->finish = event->finish;
         take_text(choice, event->text);
         break;
@@ -176,11 +177,11 @@ static void take_event(struct engine *engine, const struct engine_event *event)
         choice->is_paused = true;
         break;
     case ENGINE_EVENT_RESUMED:
-        MUST(choice->is_paused, "RESUMED without PAUSED");
+        MUST(choice->is_paused, "RESUMED came without PAUSED");
         choice->is_paused = false;
         break;
     case ENGINE_EVENT_ERROR:
-        MUST(!transcript->is_started, "ERROR after START");
+        MUST(!transcript->is_started, "ERROR came after START");
         transcript->is_over = true;
         transcript->is_refused = true;
         transcript->note = event->note;

@@ -1,7 +1,7 @@
-/* engine_run: an engine and what came out of it, for tests of the whole engine.
+/* engine_run: an engine and a transcript of its events, for tests of the whole engine.
  *
  * Owns:     the engine, the small model's file, the transcripts.
- * Thread:   one: it submits and it is the consumer.
+ * Thread:   one, which submits requests and consumes events.
  * Cost:     transcripts are arrays of fixed size.
  * Not here: what is right (the tests).
  */
@@ -11,7 +11,7 @@
 #include "tests/kit/llama_file.h"
 
 enum {
-    ENGINE_RUN_TOKENS = 512, /* of one choice, at most */
+    ENGINE_RUN_TOKENS = 512, /* most tokens of one choice */
     ENGINE_RUN_TEXT_BYTES = 16384,
 };
 
@@ -36,12 +36,12 @@ struct engine_run_choice {
     enum engine_finish finish;
 };
 
-/* What one request gave. Zeroed by engine_run_submit. */
+/* What one request produced. Zeroed by engine_run_submit. */
 struct engine_run_transcript {
     engine_request_id id;
     bool is_started;
-    bool is_over;                /* END or ERROR was seen */
-    bool is_refused;             /* ERROR */
+    bool is_over;                /* END or ERROR has come */
+    bool is_refused;             /* ERROR has come */
     bool holds_acknowledgements; /* set by a test that wants a slow reader */
     uint32_t unacknowledged[LIMIT_CHOICES];
     uint32_t tokens_so_far;
@@ -50,35 +50,36 @@ struct engine_run_transcript {
     struct error_note note;
 };
 
-/* Options for the small model: `ref_int8`, 1 thread, 512 tokens of context, 64 rows, 8 sequences,
- * room for 4 full sequences. A test changes what it wants. */
+/* Returns options for the small model: `ref_int8`, 1 thread, 512 tokens of context, 64 rows, 8
+ * sequences, room for 4 full sequences. A test changes what it needs. */
 struct engine_options engine_run_options(void);
 
-/* Opens the options' model, or, when model_path is NULL, a Llama-shaped one of 2 layers with random
- * weights and a tokenizer of bytes, made for this. Aborts when that fails. */
+/* Opens the options' model or, when model_path is NULL, a Llama-shaped one of 2 layers with random
+ * weights and a tokenizer of bytes, made for the purpose. Aborts on failure. */
 struct engine *engine_run_open(const struct engine_options *options);
-/* Closes it and removes the file made. */
+/* Closes the engine and removes the file made for it. */
 void engine_run_close(struct engine *engine);
 
-/* Type of the matrices of that model, if it is made from now on (tensor_types.def); first F32. */
+/* Type of the matrices of models made from now on (tensor_types.def); F32 at first. */
 extern uint32_t engine_run_type;
-/* The shape of that model; a file of any shape, with a tokenizer, at a new path of `room` bytes. */
+/* The shape of that model; and a writer of a model file of any shape, with a tokenizer, whose path
+ * it puts into `path` of `room` bytes. */
 struct llama_shape engine_run_shape(void);
 void engine_run_write_model(const struct llama_shape *shape, char *path, size_t room);
-/* Path of a file with the small model; removed by engine_run_remove_model. */
+/* Returns the path of a file with the small model; engine_run_remove_model removes it. */
 const char *engine_run_make_model(void);
 void engine_run_remove_model(void);
 
-/* Submits with the transcript as context; aborts when it is BUSY. */
+/* Submits with the transcript as context; aborts when the engine answers BUSY. */
 void engine_run_submit(struct engine *engine, const struct engine_request *request,
                        struct engine_run_transcript *transcript);
-/* Takes all events that wait, checking their order; returns how many. */
+/* Takes all waiting events and checks their order; returns their number. */
 uint32_t engine_run_take(struct engine *engine);
-/* Takes events until all are over; aborts after a minute without an event. */
+/* Takes events until all transcripts are over; aborts after a minute without an event. */
 void engine_run_finish(struct engine *engine, struct engine_run_transcript *const *transcripts,
                        uint32_t count);
-/* Delivers what a slow reader had held back. */
+/* Acknowledges what a slow reader had held back. */
 void engine_run_acknowledge(struct engine *engine, struct engine_run_transcript *transcript);
 
-/* Same tokens, log-probabilities (bits), texts and finishes. */
+/* Compares tokens, log-probabilities (bits), texts and finish reasons. */
 bool engine_run_same(const struct engine_run_transcript *a, const struct engine_run_transcript *b);

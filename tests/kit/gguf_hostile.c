@@ -110,7 +110,7 @@ const struct gguf_hostile gguf_hostile_cases[] = {
 };
 const size_t gguf_hostile_count = sizeof gguf_hostile_cases / sizeof gguf_hostile_cases[0];
 _Static_assert(sizeof gguf_hostile_cases / sizeof gguf_hostile_cases[0] == HOSTILE_COUNT,
-               "a row a case");
+               "each case needs a row");
 
 static const uint8_t HOSTILE_ZEROS[256];
 
@@ -135,7 +135,7 @@ static void build_small(struct gguf_writer *writer, const char *name)
     gguf_writer_tensor(writer, name, 1, dims, 0, HOSTILE_ZEROS, 32);
 }
 
-/* Lengths and counts of keys. False when the case is of another family. */
+/* Cases of key lengths and counts. Returns false when the case is of another family. */
 static bool build_keys(struct gguf_writer *writer, size_t index)
 {
     uint64_t wide;
@@ -202,7 +202,7 @@ static bool build_keys(struct gguf_writer *writer, size_t index)
     }
 }
 
-/* Dimensions, types and places of tensors. */
+/* Cases of dimensions, types and offsets of tensors. */
 static bool build_tensors(struct gguf_writer *writer, size_t index)
 {
     uint64_t many[5] = {1, 1, 1, 1, 1};
@@ -248,7 +248,7 @@ static bool build_tensors(struct gguf_writer *writer, size_t index)
         build_info(writer, 32, 1, 0x7fffffff, 0);
         return true;
     case HOSTILE_TYPE_REMOVED:
-        build_info(writer, 32, 1, 4, 0); /* Q4_2, once in the format: size 0 in its table */
+        build_info(writer, 32, 1, 4, 0); /* Q4_2, a removed type: size 0 in the format's table */
         return true;
     case HOSTILE_BLOCK:
         build_info(writer, 48, 1, 8, 0);
@@ -265,7 +265,7 @@ static bool build_tensors(struct gguf_writer *writer, size_t index)
     }
 }
 
-/* The head of the file. */
+/* Cases of the file's head. */
 static void build_head(struct gguf_writer *writer, size_t index)
 {
     build_small(writer, "t");

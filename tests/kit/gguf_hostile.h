@@ -1,4 +1,4 @@
-/* gguf_hostile: one wrong model file for each way in which loaders of the format were broken.
+/* gguf_hostile: one invalid model file for each way in which loaders of the format were broken.
  *
  * Owns:     the list of cases; the bytes of a built one belong to the caller.
  * Thread:   one.
@@ -11,7 +11,7 @@
 
 struct gguf_hostile {
     const char *name;   /* also the file's name in tests/fuzz/corpus/gguf */
-    const char *origin; /* the advisory or class it repeats */
+    const char *origin; /* the advisory or class of fault it repeats */
     enum status status; /* what gguf_parse must answer */
     const char *says;   /* a part of the message */
 };
@@ -19,8 +19,8 @@ struct gguf_hostile {
 extern const struct gguf_hostile gguf_hostile_cases[];
 extern const size_t gguf_hostile_count;
 
-/* The bytes of case `index`; freed by the caller with buffer_deinit. */
+/* Builds the bytes of case `index`; the caller frees them with buffer_deinit. */
 void gguf_hostile_build(size_t index, struct buffer *out);
 
-/* A small right file with a value of every type, strings, arrays and two tensors. */
+/* Builds a small valid file with a value of every type, strings, arrays and two tensors. */
 void gguf_hostile_build_valid(struct buffer *out);

@@ -1,4 +1,4 @@
-/* gguf_writer: GGUF files made in memory for tests, right ones and wrong ones.
+/* gguf_writer: GGUF files made in memory for tests, valid and invalid ones.
  *
  * Owns:     the bytes written so far; the result belongs to the caller.
  * Thread:   one.
@@ -32,16 +32,16 @@ struct gguf_writer {
     struct buffer keys;
     struct buffer tensors;
     struct buffer data;
-    uint64_t key_count; /* a test may lie about the counts before finishing */
+    uint64_t key_count; /* a test may change the counts before finishing */
     uint64_t tensor_count;
     uint32_t version;
-    uint32_t alignment; /* only what the writer pads to; the key is the test's affair */
+    uint32_t alignment; /* what the writer pads to; the key itself is written by the test */
 };
 
 void gguf_writer_init(struct gguf_writer *writer);
 void gguf_writer_deinit(struct gguf_writer *writer);
 
-/* A key with any type number and any bytes behind it. */
+/* Writes a key with any type number and any bytes after it. */
 void gguf_writer_key(struct gguf_writer *writer, const char *name, uint32_t type, const void *value,
                      size_t bytes);
 void gguf_writer_u32(struct gguf_writer *writer, const char *name, uint32_t value);
@@ -53,12 +53,12 @@ void gguf_writer_array(struct gguf_writer *writer, const char *name, uint32_t el
 void gguf_writer_strings(struct gguf_writer *writer, const char *name, const char *const *texts,
                          uint64_t count);
 
-/* A tensor's row of the list alone, with whatever numbers. */
+/* Writes a tensor's row of the list alone, with any numbers. */
 void gguf_writer_tensor_info(struct gguf_writer *writer, const char *name, uint32_t dim_count,
                              const uint64_t *dims, uint32_t type, uint64_t offset);
-/* A tensor with its data, padded to the alignment before it. */
+/* Writes a tensor with its data, padded to the alignment before it. */
 void gguf_writer_tensor(struct gguf_writer *writer, const char *name, uint32_t dim_count,
                         const uint64_t *dims, uint32_t type, const void *data, size_t bytes);
 
-/* The file: `out` is initialised here and freed by the caller with buffer_deinit. */
+/* Writes the file. `out` is initialised here; the caller frees it with buffer_deinit. */
 void gguf_writer_finish(struct gguf_writer *writer, struct buffer *out);

@@ -12,7 +12,9 @@ enum { BATCHES_MAX = 4096, POISON = 0xff };
 
 struct late_batch {
     struct pages_copy_args args; /* with arrays of its own */
-    uint64_t *sums; /* [count] of what it reads, as it begins; 0: written before that */
+    /* [count] checksums of the pages it reads, taken when it begins; 0: an earlier batch still
+     * writes the page */
+    uint64_t *sums;
     uint32_t steps_left;
 };
 
@@ -20,8 +22,8 @@ static struct {
     struct kernels *kernels;
     const struct kernels_ops *own;
     struct kernels_ops ops;
-    struct late_batch batches[BATCHES_MAX]; /* number n at n % BATCHES_MAX */
-    uint64_t first, begun, ended;           /* `first`: begun before all that are late */
+    struct late_batch batches[BATCHES_MAX]; /* number n is at n % BATCHES_MAX */
+    uint64_t first, begun, ended;           /* `first`: the batches before late_pages_begin */
     uint64_t waited;
     uint32_t steps;
 } late;
@@ -47,7 +49,7 @@ static uint64_t sum_of(const char *page, size_t bytes)
     return sum > 0 ? sum : 1;
 }
 
-/* Whether a batch under way writes (or, else, reads) a page. */
+/* Returns whether an unfinished batch writes (or, if not is_written, reads) a page. */
 static bool is_touched(const char *page, bool is_written)
 {
     for (uint64_t n = late.ended + 1; n <= late.begun; n++) {

@@ -37,7 +37,7 @@ struct llama_shape llama_file_shape(void)
                                 .seed = 1};
 }
 
-/* Round to nearest even; for |x| < 65,504 and without subnormal results, which become 0. */
+/* Rounds to the nearest half, ties to even; for |x| < 65,504. Subnormal results become 0. */
 static uint16_t half_of(float x)
 {
     uint32_t bits;
@@ -69,7 +69,8 @@ static uint32_t pack_level(float value, float scale, uint32_t levels)
     return level < 0 ? 0 : level > (float)levels ? levels : (uint32_t)level;
 }
 
-/* 32 codes of 4 or 5 bits: byte j of 16 holds codes j and j + 16, fifth bits stand before them. */
+/* Packs 32 codes of 4 or 5 bits: byte j of 16 holds codes j and j + 16; the fifth bits come before.
+ */
 static size_t pack_codes(const float *x, float base, float step, bool has_fifths, uint8_t *out)
 {
     uint32_t fifths = 0;
@@ -85,7 +86,7 @@ static size_t pack_codes(const float *x, float base, float step, bool has_fifths
     return BLOCK / 2 + (has_fifths ? sizeof fifths : 0);
 }
 
-/* One block of 32 values; returns its bytes. */
+/* Packs one block of 32 values; returns its bytes. */
 static size_t pack_block(uint32_t type, const float *x, uint8_t *out)
 {
     float low = x[0];
@@ -115,7 +116,8 @@ static size_t pack_block(uint32_t type, const float *x, uint8_t *out)
     return head + pack_codes(x, base, step, has_fifths, out + head);
 }
 
-/* 256 values of about the size of x, codes and scales at random: nobody needs them near x. */
+/* Packs 256 values of about the magnitude of x, with random codes and scales; no test needs them
+ * close to x. */
 static size_t pack_super_block(uint32_t type, const float *x, uint8_t *out)
 {
     const size_t bytes = type == TYPE_Q4_K ? 144 : type == TYPE_Q5_K ? 176 : 210;
@@ -138,7 +140,7 @@ static size_t pack_super_block(uint32_t type, const float *x, uint8_t *out)
     return bytes;
 }
 
-/* `x` in the bytes of `type`; freed by the caller with free. */
+/* Returns `x` in the form of `type`; the caller frees it with free. */
 static uint8_t *pack(uint32_t type, const float *x, size_t count, size_t *bytes)
 {
     uint8_t *out = malloc(count * sizeof *x + 64);
@@ -177,7 +179,8 @@ static bool is_left_out(const struct maker *maker, const char *name)
     return maker->shape->without != NULL && strcmp(maker->shape->without, name) == 0;
 }
 
-/* Values uniform in middle ± spread. One row (a vector) has one dimension and is always F32. */
+/* Adds values uniform in middle ± spread. A single row (a vector) has one dimension and is always
+ * F32. */
 static void add_tensor(struct maker *maker, const char *name, uint64_t cols, uint64_t rows,
                        float middle, float spread)
 {
@@ -196,7 +199,7 @@ static void add_tensor(struct maker *maker, const char *name, uint64_t cols, uin
     free(x);
 }
 
-/* A spread that keeps the outputs about as large as the inputs. */
+/* Returns a spread that keeps the outputs about as large as the inputs. */
 static float matrix_spread(uint64_t cols)
 {
     return sqrtf(3.0f / (float)cols);
@@ -268,7 +271,8 @@ void llama_file_write(struct gguf_writer *writer, const struct llama_shape *shap
         add_layer(&maker, i);
 }
 
-/* Byte-level BPE writes bytes as printable characters: those of Latin-1 that are, then 256 on. */
+/* Byte-level BPE writes bytes as printable characters: the printable ones of Latin-1 as they are,
+ * the others from 256 on. */
 static uint32_t byte_character(uint32_t byte)
 {
     uint32_t next = 256;

@@ -21,21 +21,21 @@ struct llama_shape {
     uint32_t type; /* of the matrices, as in tensor_types.def */
     bool has_own_output;
     bool has_rope_freqs;
-    uint32_t rope_dims; /* 0 = head_dim, and no key */
+    uint32_t rope_dims; /* 0: head_dim, and no key */
     uint64_t seed;
     const char *without; /* a key or tensor that is left out, or NULL */
 };
 
-/* A model that loads: 2 layers of width 64, 4 heads of 32 over 2, F32. */
+/* Returns the shape of a model that loads: 2 layers of width 64, 4 heads of 32 over 2, F32. */
 struct llama_shape llama_file_shape(void);
 
-/* All keys but those of a tokenizer, and all tensors; a test may add to the writer. */
+/* Writes all keys except those of a tokenizer, and all tensors; a test may add to the writer. */
 void llama_file_write(struct gguf_writer *writer, const struct llama_shape *shape);
 
-/* Keys of a byte-level tokenizer without merges: 256 single bytes, then <|endoftext|> (256),
- * <|im_start|> (257), <|im_end|> (258), then words that nothing merges to, up to `vocab` (at least
- * 259), and SmolLM2's kind of chat template. */
+/* Writes the keys of a byte-level tokenizer without merges: 256 single bytes, then <|endoftext|>
+ * (256), <|im_start|> (257), <|im_end|> (258), then words that no merge produces, up to `vocab` (at
+ * least 259), and a chat template like SmolLM2's. */
 void llama_file_write_tokenizer(struct gguf_writer *writer, uint32_t vocab);
 
-/* The whole file without a tokenizer; `out` is freed with buffer_deinit. */
+/* Builds the whole file without a tokenizer; the caller frees `out` with buffer_deinit. */
 void llama_file_build(const struct llama_shape *shape, struct buffer *out);

@@ -8,7 +8,7 @@
 
 enum { PAGE_TOKENS = 16, MODEL_RUN_ROWS = 4096 };
 
-/* Pages in a shuffled order, so that a wrong page number shows. */
+/* Shuffles the pages, so that a wrong page number is noticed. */
 static void open_tables(struct model_run *run)
 {
     uint32_t total = run->sequences * run->pages_each;
@@ -56,7 +56,7 @@ static enum status open_all(struct model_run *run, const struct gguf *gguf,
             FAIL(STATUS_NO_MEMORY, "no memory for %zu open groups", total);
         memset(run->open, 0xff, total * run->layout.open_bytes);
     }
-    /* NaN wherever nothing was written: a read past the key count shows. */
+    /* Fills all pages with NaN, so that a read beyond the last key is noticed. */
     memset(run->pages, 0xff, total * run->layout.page_bytes);
     open_tables(run);
     return STATUS_OK;

@@ -7,7 +7,7 @@
 
 enum { IDS = 6, ENTRIES = 20, PATH = 11, SYMBOLS = 2, VISIBLE = 5 };
 
-/* A node with a value; ghosts follow from these. */
+/* A node with a value; the ghosts follow from the list of these. */
 struct entry {
     uint32_t id;
     uint32_t count;
@@ -71,7 +71,7 @@ static struct entry *exact(struct radix_model *m, uint32_t id, const uint32_t *s
     return NULL;
 }
 
-/* Whether an id's tree has a node at the end of this path, ghost or not. */
+/* Returns whether an id's tree has a node at the end of this path, ghost or not. */
 static bool has_node(struct radix_model *m, uint32_t id, const uint32_t *symbols, uint32_t count)
 {
     if (count % m->options.page_symbols != 0)
@@ -90,7 +90,8 @@ static bool has_entries(const struct radix_model *m, uint32_t id)
     return has;
 }
 
-/* Whole pages of entry `at` that no earlier entry tells of and that have no value. */
+/* Returns how many whole pages of entry `at` need a ghost: no earlier entry passes through them,
+ * and they have no value. */
 static uint32_t ghosts_of(struct radix_model *m, uint32_t at)
 {
     const struct entry *e = &m->entries[at];
@@ -142,7 +143,7 @@ static void check_counts(struct radix_model *m)
     claim(m, radix_check(m->tree), "radix_check");
 }
 
-/* Any path, or one of the list's and a little more, or the beginning of that. */
+/* Draws a path: a random one, or one of the list's with a few more symbols, or a prefix of that. */
 static uint32_t draw_path(struct radix_model *m, uint32_t symbols[PATH])
 {
     uint32_t known = 0;
@@ -187,7 +188,7 @@ static radix_domain open_domain(struct radix_model *m, uint32_t id)
     return domain;
 }
 
-/* Whether the tree has room for a path. */
+/* Returns whether the tree has room for a path. */
 static bool may_insert(struct radix_model *m, uint32_t id, const uint32_t *symbols, uint32_t count)
 {
     if (has_node(m, id, symbols, count))
@@ -215,7 +216,7 @@ static void do_insert(struct radix_model *m)
     radix_domain domain = open_domain(m, id);
     if (domain == RADIX_NONE)
         return;
-    uint32_t from = m->options.page_symbols * draw(m, 3); /* some begin below a node */
+    uint32_t from = m->options.page_symbols * draw(m, 3); /* some paths begin below a node */
     radix_node below = RADIX_NONE;
     if (from >= count || from == 0 || !has_node(m, id, symbols, from))
         from = 0;
@@ -248,9 +249,10 @@ static void do_insert(struct radix_model *m)
     set(m, e, draw(m, 3) == 0 ? RADIX_HOST : RADIX_DEVICE);
 }
 
-/* How many of `symbols` behind `pages` pages an entry shares, if it is the next page there. */
-static uint32_t rest_common(const struct radix_model *m, const struct entry *e, uint32_t id,
-                            const uint32_t *symbols, uint32_t count, uint32_t pages)
+/* Returns how many of the symbols after `pages` pages an entry shares, if it is the next page
+ * there. */
+static uint32_t partial_common(const struct radix_model *m, const struct entry *e, uint32_t id,
+                               const uint32_t *symbols, uint32_t count, uint32_t pages)
 {
     uint32_t at = pages * m->options.page_symbols;
     if (!starts(e, id, symbols, at) || e->count > at + m->options.page_symbols)
@@ -262,26 +264,27 @@ static uint32_t rest_common(const struct radix_model *m, const struct entry *e, 
     return common;
 }
 
-static void check_rest(struct radix_model *m, const uint32_t *ids, uint32_t id_count,
-                       const uint32_t *symbols, uint32_t count, uint32_t pages, radix_node rest,
-                       uint32_t rest_symbols)
+static void check_partial(struct radix_model *m, const uint32_t *ids, uint32_t id_count,
+                          const uint32_t *symbols, uint32_t count, uint32_t pages,
+                          radix_node partial, uint32_t partial_symbols)
 {
     uint32_t best = 0;
     uint32_t best_id = IDS;
     bool is_right = false;
     for (uint32_t i = 0; i < id_count; i++) {
         for (uint32_t k = 0; k < m->entry_count; k++) {
-            uint32_t common = rest_common(m, &m->entries[k], ids[i], symbols, count, pages);
+            uint32_t common = partial_common(m, &m->entries[k], ids[i], symbols, count, pages);
             if (common > best) {
                 best = common;
                 best_id = ids[i];
             }
-            is_right = is_right || (common == rest_symbols && m->entries[k].node == rest);
+            is_right = is_right || (common == partial_symbols && m->entries[k].node == partial);
         }
     }
-    claim(m, best == rest_symbols && (best > 0 ? is_right : rest == RADIX_NONE), "the rest");
-    claim(m, best == 0 || radix_tree_domain_of(m->tree, rest) == find(m, best_id),
-          "the rest's domain");
+    claim(m, best == partial_symbols && (best > 0 ? is_right : partial == RADIX_NONE),
+          "the partial match");
+    claim(m, best == 0 || radix_tree_domain_of(m->tree, partial) == find(m, best_id),
+          "the partial match's domain");
 }
 
 static void do_match(struct radix_model *m)
@@ -290,16 +293,16 @@ static void do_match(struct radix_model *m)
     uint32_t ids[VISIBLE];
     radix_domain domains[VISIBLE];
     radix_node nodes[PATH];
-    radix_node rest;
-    uint32_t rest_symbols;
+    radix_node partial;
+    uint32_t partial_symbols;
     uint32_t count = draw_path(m, symbols) - 1;
     uint32_t id_count = draw(m, VISIBLE + 1);
     for (uint32_t i = 0; i < id_count; i++) {
         ids[i] = draw(m, IDS);
         domains[i] = find(m, ids[i]);
     }
-    uint32_t pages =
-        radix_tree_match(m->tree, domains, id_count, symbols, count, nodes, &rest, &rest_symbols);
+    uint32_t pages = radix_tree_match(m->tree, domains, id_count, symbols, count, nodes, &partial,
+                                      &partial_symbols);
     uint32_t expected = 0;
     for (uint32_t end = m->options.page_symbols; end <= count; end += m->options.page_symbols) {
         const struct entry *first = NULL;
@@ -312,10 +315,10 @@ static void do_match(struct radix_model *m)
         expected++;
     }
     if (claim(m, pages == expected, "pages matched"))
-        check_rest(m, ids, id_count, symbols, count, pages, rest, rest_symbols);
+        check_partial(m, ids, id_count, symbols, count, pages, partial, partial_symbols);
 }
 
-/* Whether `a` gives before `b`, both idle in the same tier. */
+/* Returns whether `a` is evicted before `b`, both idle in the same tier. */
 static bool gives_before(const struct radix_model *m, const struct entry *a, const struct entry *b)
 {
     if (a->id != b->id) {

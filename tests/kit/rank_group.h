@@ -1,7 +1,7 @@
 /* rank_group: processes for the ranks beside a test's own.
  *
  * Owns:     the other processes, and this one's end of the ranks.
- * Thread:   the test's only one: forks come before threads.
+ * Thread:   the test's only thread: forks come before threads.
  * Cost:     a fork a rank.
  * Not here: what the ranks do.
  */
@@ -18,9 +18,10 @@ struct rank_group {
     pid_t pids[LIMIT_RANKS];
 };
 
-/* Each other rank runs `body`, whose result is its exit code; it is ended after five minutes. */
+/* Forks the other ranks. Each runs `body`, whose result is its exit code, and is ended after five
+ * minutes. */
 void rank_group_fork(struct rank_group *group, uint32_t count,
                      int (*body)(struct ranks *ranks, void *context), void *context);
-/* Rank 0's end is gone from here on; waits for the others. Greatest of their exit codes, 128 for a
- * signal. */
+/* Closes rank 0's end and waits for the others. Returns the greatest exit code, 128 for a signal.
+ */
 int rank_group_end(struct rank_group *group);

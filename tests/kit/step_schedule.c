@@ -36,14 +36,14 @@ void step_schedule_expect(struct step_schedules *schedules)
         forget_told(world);
         step_world_submit(world, &schedules->asked[i]);
         step_world_run(world);
-        must(world->told[0].is_over, i, "is not over");
-        must(world->told[0].refusal.status == STATUS_OK, i, "is refused");
+        must(world->told[0].is_over, i, "did not end");
+        must(world->told[0].refusal.status == STATUS_OK, i, "was refused");
         schedules->expected[i] = world->told[0];
     }
     step_world_close(world);
 }
 
-/* Pauses one that has pages, by either way. */
+/* Preempts one sequence that has pages, by swap or by recompute. */
 static void pause_somebody(struct step_schedules *schedules, struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
@@ -99,7 +99,7 @@ static void schedule_step(struct step_schedules *schedules, struct step_schedule
     clock_manual_advance(&world->clock, 1000);
 }
 
-/* A cancelled one told a part of its answer. */
+/* A cancelled request has produced a prefix of its answer. */
 static bool is_part(const struct step_world_told *told, const struct step_world_told *whole)
 {
     for (uint32_t i = 0; i < LIMIT_CHOICES; i++) {
@@ -121,16 +121,17 @@ void step_schedule_run(struct step_schedules *schedules, struct step_world *worl
     for (uint32_t i = 0; i < schedule.count; i++)
         schedule.which[i] = step_schedule_below(schedules, schedules->requests);
     for (uint32_t steps = 0; !is_over(&schedule); steps++) {
-        must(steps < STEPS_MAX, schedule.which[0], "and its company do not come to an end");
+        must(steps < STEPS_MAX, schedule.which[0], "and the others of its schedule did not end");
         schedule_step(schedules, &schedule);
     }
     for (uint32_t i = 0; i < schedule.count; i++) {
         const struct step_world_told *whole = &schedules->expected[schedule.which[i]];
         const struct step_world_told *told = &world->told[i];
         if (schedule.is_cancelled[i])
-            must(is_part(told, whole), schedule.which[i], "is told no part of what it is alone");
+            must(is_part(told, whole), schedule.which[i],
+                 "produced something that is no prefix of its answer alone");
         else
             must(told->refusal.status == STATUS_OK && step_world_same(told, whole),
-                 schedule.which[i], "is told otherwise than alone");
+                 schedule.which[i], "produced a different answer than alone");
     }
 }

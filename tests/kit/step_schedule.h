@@ -1,10 +1,10 @@
-/* step_schedule: the promise of engine.md part 2: in whatever company, however disturbed, a request
- * tells the same bits as alone. Random schedules of the real step over requests of the test.
+/* step_schedule: random schedules of the real step. They check that a request produces the same
+ * bits among any other requests, however it is preempted or disturbed, as alone.
  *
- * Owns:     what each request tells alone, the random numbers, counts of what was done.
+ * Owns:     each request's answer alone, the random numbers, counts of what was done.
  * Thread:   one.
  * Cost:     that of its steps; all invariants are checked at each.
- * Not here: what is asked, the worlds (the tests). What is told otherwise ends the test.
+ * Not here: the requests and the worlds (the tests). A different answer ends the test.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 enum { STEP_SCHEDULE_REQUESTS = 64, STEP_SCHEDULE_AT_ONCE = 8 };
 
-/* One schedule: request which[i] is told in world->told[i]. */
+/* One schedule: request which[i] reports to world->told[i]. */
 struct step_schedule {
     struct step_world *world;
     uint32_t which[STEP_SCHEDULE_AT_ONCE];
@@ -26,20 +26,20 @@ struct step_schedules {
     struct engine_request asked[STEP_SCHEDULE_REQUESTS];
     uint32_t requests;
     uint32_t at_once;
-    uint32_t steps_a_pause; /* in the mean */
-    /* Besides pauses and cancels, before each step; NULL = nothing. */
+    uint32_t steps_a_pause; /* mean number of steps between two preemptions */
+    /* Called before each step, besides preemptions and cancels; NULL: nothing. */
     void (*disturb)(struct step_schedules *schedules, const struct step_schedule *schedule);
-    void (*check)(const struct step *step); /* after each step; NULL = nothing */
+    void (*check)(const struct step *step); /* called after each step; NULL: nothing */
     struct rng rng;
     struct step_world_told expected[STEP_SCHEDULE_REQUESTS];
     uint64_t pauses, in_prompt, cancels;
 };
 
-/* Evenly from [0, count). */
+/* Uniform in [0, count). */
 uint32_t step_schedule_below(struct step_schedules *schedules, uint32_t count);
 
-/* Each request alone, undisturbed, with room: what it has to tell. */
+/* Runs each request alone, undisturbed, with room, and keeps its answer. */
 void step_schedule_expect(struct step_schedules *schedules);
 
-/* One schedule, over when all that was asked is. */
+/* Runs one schedule until all its requests have ended. */
 void step_schedule_run(struct step_schedules *schedules, struct step_world *world);

@@ -114,7 +114,7 @@ struct engine_request step_world_request(const uint32_t *tokens, uint32_t count,
 
 uint32_t step_world_submit(struct step_world *world, const struct engine_request *request)
 {
-    must(world->told_count < STEP_WORLD_REQUESTS, "too many requests");
+    must(world->told_count < STEP_WORLD_REQUESTS, "there are too many requests");
     struct step_world_told *told = &world->told[world->told_count];
     struct engine_request own = *request;
     own.context = told;
@@ -137,24 +137,25 @@ static void take_record(struct step_world *world, const struct outbox_record *re
     struct ticket *ticket = &world->tickets.slots[record->slot];
     struct step_world_told *told = ticket->asked.context;
     struct step_world_answer *answer = &told->answers[record->choice];
-    must(!told->is_over, "an event after the last");
+    must(!told->is_over, "an event came after the last one");
     must(told->is_started ==
              (record->kind != ENGINE_EVENT_START && record->kind != ENGINE_EVENT_ERROR),
-         "an event out of order");
+         "an event came out of order");
     if (record->sequence != SEQUENCE_NONE)
         atomic_fetch_add(&world->step.sequences.slots[record->sequence].records_taken, 1);
     if (record->kind == ENGINE_EVENT_START)
         told->is_started = true;
     if (record->kind == ENGINE_EVENT_TOKEN) {
-        must(answer->count < STEP_WORLD_TOKENS, "too long an answer");
-        must(!answer->is_paused, "a token of a stream that is paused");
+        must(answer->count < STEP_WORLD_TOKENS, "the answer is too long");
+        must(!answer->is_paused, "a paused stream produced a token");
         answer->tokens[answer->count] = record->token;
         answer->logprobs[answer->count++] = record->logprob;
         if (!world->holds_acknowledgements)
             ticket_acknowledge(&world->tickets, told->id, record->choice, 1);
     }
     if (record->kind == ENGINE_EVENT_PAUSED || record->kind == ENGINE_EVENT_RESUMED) {
-        must(answer->is_paused == (record->kind == ENGINE_EVENT_RESUMED), "pauses in pairs");
+        must(answer->is_paused == (record->kind == ENGINE_EVENT_RESUMED),
+             "PAUSED and RESUMED must alternate");
         answer->is_paused = record->kind == ENGINE_EVENT_PAUSED;
         answer->pauses += answer->is_paused;
     }
@@ -188,7 +189,7 @@ uint32_t step_world_run(struct step_world *world)
 {
     uint32_t steps = 0;
     while (step_world_step(world))
-        must(++steps < STEPS_MAX, "steps without end");
+        must(++steps < STEPS_MAX, "the steps do not end");
     return steps;
 }
 

@@ -1,6 +1,6 @@
 /* step_world: the step loop without its thread: the test is engine thread, submitter and consumer.
  *
- * Owns:     the small model, tickets, a step under a standing clock, what requests were told.
+ * Owns:     the small model, tickets, a step under a manual clock, what each request received.
  * Thread:   one.
  * Cost:     after each step all invariants are checked, O(pool).
  * Not here: what is right (the tests).
@@ -13,18 +13,18 @@ enum {
     STEP_WORLD_PAGE = 16, /* tokens, unless step_world_page_tokens says otherwise */
     STEP_WORLD_CONTEXT = 512,
     STEP_WORLD_REQUESTS = 64,
-    STEP_WORLD_TOKENS = 128, /* of an answer, at most */
+    STEP_WORLD_TOKENS = 128, /* most tokens of an answer */
 };
 
 struct step_world_options {
-    const char *isa;  /* NULL = step_world_isa */
-    uint32_t threads; /* 0 = 1 */
+    const char *isa;  /* NULL: step_world_isa */
+    uint32_t threads; /* 0: one thread */
     uint32_t rows_max;
     uint32_t sequences_max;
     uint32_t pages;
     uint32_t host_pages;
     uint32_t exchange_pages;
-    uint32_t late_steps; /* that copies of pages take (late_pages); 0 = none */
+    uint32_t late_steps; /* steps that page copies take (late_pages); 0: none */
     uint32_t pin_percent;
     bool no_prefix_cache;
     enum scheduler_mode mode;
@@ -35,7 +35,7 @@ struct step_world_options {
 };
 
 struct step_world_told {
-    uint32_t slot; /* while it has not ended */
+    uint32_t slot; /* valid until it has ended */
     engine_request_id id;
     bool is_started;
     bool is_over;
@@ -46,7 +46,7 @@ struct step_world_told {
         uint32_t tokens[STEP_WORLD_TOKENS];
         float logprobs[STEP_WORLD_TOKENS];
         enum engine_finish finish;
-        uint32_t pauses; /* told */
+        uint32_t pauses; /* PAUSED events received */
         bool is_paused;
     } answers[LIMIT_CHOICES];
 };
@@ -66,28 +66,29 @@ struct step_world {
     struct step_world_told told[STEP_WORLD_REQUESTS];
 };
 
-/* Of worlds opened from now on that name none; ref_int8 at the start. */
+/* For worlds opened from now on that name no table; ref_int8 at first. */
 extern const char *step_world_isa;
-/* Of the pages of worlds opened from now on; f16 of 16 tokens at the start. */
+/* For the pages of worlds opened from now on; f16 of 16 tokens at first. */
 extern enum kv_type step_world_kv_type;
 extern uint32_t step_world_page_tokens;
 
 struct step_world *step_world_open(const struct step_world_options *options);
 void step_world_close(struct step_world *world);
 
-/* A greedy request for `tokens_max` tokens after a prompt, in domain `domain` (0 = none). */
+/* Returns a greedy request for `tokens_max` tokens after a prompt, in domain `domain` (0: none). */
 struct engine_request step_world_request(const uint32_t *tokens, uint32_t count,
                                          uint32_t tokens_max, uint8_t domain);
 struct engine_domain step_world_domain(uint8_t domain);
 
-/* Its place in world->told. */
+/* Returns the request's index in world->told. */
 uint32_t step_world_submit(struct step_world *world, const struct engine_request *request);
 void step_world_cancel(struct step_world *world, uint32_t told);
 
-/* One step, checked, and all it tells taken and acknowledged; false when there was none. */
+/* Runs one step, checks all invariants, takes and acknowledges its events. False when there was
+ * nothing to do. */
 bool step_world_step(struct step_world *world);
-/* Steps until there is nothing to do; how many. */
+/* Runs steps until there is nothing to do; returns their number. */
 uint32_t step_world_run(struct step_world *world);
 
-/* Same tokens, log-probabilities (bits) and ends. */
+/* Compares tokens, log-probabilities (bits) and finish reasons. */
 bool step_world_same(const struct step_world_told *a, const struct step_world_told *b);

@@ -7,7 +7,7 @@
 
 enum { TEXT_FILE_TOKENS = 256 + TEXT_FILE_MERGES + TEXT_FILE_EXTRAS, TEXT_FILE_TOKEN_BYTES = 128 };
 
-/* The alphabet by its definition, the other way round than engine/models/vocab computes it. */
+/* Computes the alphabet from its definition, in a different way than engine/models/vocab. */
 static uint32_t keys_character(unsigned int byte)
 {
     uint32_t next = 0x100;

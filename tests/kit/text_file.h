@@ -15,9 +15,9 @@
 
 enum { TEXT_FILE_EXTRAS = 8, TEXT_FILE_MERGES = 32, TEXT_FILE_MISSING_BYTE = 0x04 };
 
-/* Tokens: id = byte for the 256 bytes (but for TEXT_FILE_MISSING_BYTE, whose place a filler has),
- * then the products of the merges, then the extras. NULL or 0 leaves a thing out or at its usual
- * value; the usual pre-split is gpt-2. */
+/* Tokens: id = byte for the 256 bytes (TEXT_FILE_MISSING_BYTE has a filler instead), then the
+ * products of the merges, then the extras. NULL or 0 omits a thing or keeps its default; the
+ * default pre-split is gpt-2. */
 struct text_file {
     const char *model;
     const char *pre;
@@ -31,5 +31,5 @@ struct text_file {
 
 /* Writes the keys into a writer, so that a test may add its own. */
 void text_file_keys(struct gguf_writer *writer, const struct text_file *file);
-/* The whole file; `out` is initialised here and freed by the caller. */
+/* Makes the whole file; `out` is initialised here and freed by the caller. */
 void text_file_make(const struct text_file *file, struct buffer *out);

@@ -8,7 +8,7 @@
 
 enum { TILES = 8, TILES_ROWS = 16, TILES_ROW_BYTES = 64 };
 
-/* Palette 1 of LDTILECFG's operand. */
+/* The operand of LDTILECFG, palette 1. */
 struct tiles_config {
     uint8_t palette;
     uint8_t start_row;
@@ -48,7 +48,7 @@ static void tiles_zero(int tile)
     memset(own.tile[tile], 0, sizeof own.tile[tile]);
 }
 
-/* What lies beyond a tile's rows and bytes is not read, and is zero in the tile. */
+/* Bytes beyond a tile's rows and row length are not read and are zero in the tile. */
 static void tiles_load(int tile, const void *from, size_t stride)
 {
     tiles_zero(tile);

@@ -1,15 +1,17 @@
-/* cuda_runtime: the little of CUDA that kernels/cuda uses, on the processor; for tests alone.
+/* cuda_runtime: the part of CUDA that kernels/cuda uses, on the processor; for tests only.
  *
- * Owns:     the fibers of the block that runs (simt.cc) and what is in it.
+ * Owns:     the fibers of the running block (simt.cc) and their state.
  * Thread:   one; blocks run one after another, the threads of a block as fibers in turn.
  * Cost:     some thousand times a device's time.
- * Not here: speed, streams that overlap; races between threads, as fibers change at barriers alone:
- *           simt_race looks for them. Device memory is out of the host's reach (simt_memory.cc).
+ * Not here: speed; streams that overlap; races between threads, because fibers switch at barriers
+ *           only (simt_race finds races). Device memory is out of the host's reach
+ *           (simt_memory.cc).
  *
- * Kernels are compiled from the same source. What a device does in hardware is written out as its
+ * Kernels are compiled from the same source. What a device does in hardware is written as its
  * manual defines it: barriers, shuffles, m16n8k16. The manual does not define the sum inside a
- * matrix instruction: here it is float32 in rising order, or cut as devices cut it where a test
- * says so (simt_cut_places). So bounds are judged, and bits between the device's own ways.
+ * matrix instruction. Here it is a float32 sum in rising order, or truncated as devices do where a
+ * test asks for it (simt_cut_places). So tests check error bounds, and equal bits between the
+ * device's own paths.
  */
 #pragma once
 
@@ -28,7 +30,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
-#define __shared__      static /* one block at a time */
+#define __shared__      static /* one block runs at a time */
 #define __launch_bounds__(...)
 #define __restrict__
 
@@ -53,19 +55,21 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
     return uint4{x, y, z, w};
 }
 
-/* --- the block that runs --- */
+/* --- the running block --- */
 extern dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 #define threadIdx simt_thread
 #define blockIdx  simt_block
 #define gridDim   simt_grid
 #define blockDim  simt_block_shape
 
-/* Every thread of one that is launched early must begin with cuda_machine_begin. */
+/* Runs a kernel. Every thread of a kernel that is launched early must begin with
+ * cuda_machine_begin. */
 void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context), void *context);
-void simt_shared(size_t bytes); /* that the next launch's blocks have */
+void simt_shared(size_t bytes); /* shared memory of the next launch's blocks */
 void simt_barrier_block();
-void simt_barrier_warp(); /* of the caller's */
-/* Of the caller's warp: every lane gives `bytes`, and sees all 32 lanes' at stride 64. */
+void simt_barrier_warp(); /* for the caller's warp */
+/* Exchanges values in the caller's warp: every lane gives `bytes` and reads those of all 32 lanes,
+ * 64 bytes apart. */
 const char *simt_exchange(const void *given, size_t bytes);
 uint32_t simt_lane();
 
@@ -74,7 +78,7 @@ static inline void __syncthreads()
     simt_barrier_block();
 }
 
-/* Whether `predicate` holds in any thread of the block. */
+/* Returns whether `predicate` holds in any thread of the block. */
 int __syncthreads_or(int predicate);
 long long clock64();
 
@@ -104,7 +108,7 @@ static inline uint32_t __float_as_uint(float value)
     return half_float_bits(value);
 }
 
-/* --- what kernels/cuda/cuda_machine.cuh has from the device --- */
+/* --- what kernels/cuda/cuda_machine.cuh has on a device --- */
 void cuda_machine_begin();
 
 static inline float cuda_machine_half_float(uint16_t bits)
@@ -142,7 +146,7 @@ static inline void cuda_machine_mma_bf16(float *c, const uint32_t *a, const uint
 }
 
 char *cuda_machine_shared();
-/* What is copied is not there before the wait: bytes 0xff are. */
+/* Until the wait, the target of a copy holds bytes 0xff. */
 void cuda_machine_copy16(void *to, const void *from, uint32_t bytes);
 void cuda_machine_copies_wait();
 void cuda_machine_copy8(void *to, const void *from, uint32_t bytes);

@@ -15,14 +15,14 @@ enum {
     SIMT_THREADS_MAX = 1024,
     SIMT_STACK_BYTES = 64 << 10,
     SIMT_GIVEN_BYTES = 64,
-    SIMT_COPIES_MAX = 512, /* of a thread, under way */
+    SIMT_COPIES_MAX = 512, /* of one thread, unfinished */
 };
 
 dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 
-/* A fiber is where its stack ends. Switching by swapcontext would be right everywhere, but it asks
- * the system for the signal mask each time, and a kernel's threads switch at every instruction that
- * a warp does together. */
+/* A fiber is the end of its stack. swapcontext would work everywhere, but it asks the system for
+ * the signal mask each time, and a kernel's threads switch at every instruction that a warp
+ * executes together. */
 #if defined(__x86_64__)
 typedef void *fiber;
 extern "C" void simt_switch(fiber *from, fiber to);
@@ -54,7 +54,8 @@ static void fiber_switch(fiber *from, fiber *to)
     simt_switch(from, *to);
 }
 
-/* As if main had called switch: six registers, where to go on, and no caller. */
+/* Prepares a stack as if main had called switch: six registers, the address to continue at, and no
+ * caller. */
 static void fiber_make(fiber *out, char *stack, size_t bytes, void (*main)())
 {
     void **top = (void **)(stack + bytes);
@@ -80,7 +81,7 @@ static void fiber_make(fiber *out, char *stack, size_t bytes, void (*main)())
 }
 #endif
 
-/* Those that arrived wait until the generation is another. */
+/* Threads that have arrived wait until the generation changes. */
 struct barrier {
     unsigned arrived;
     unsigned generation;
@@ -109,10 +110,11 @@ static struct {
     barrier syncs[SIMT_THREADS_MAX / 32];
     uint32_t launches;
     bool is_running;
-    bool is_early[SIMT_THREADS_MAX]; /* and has not come to cuda_machine_begin */
-    /* What lanes give, in turn: it is read until the next but one exchange. */
+    bool is_early[SIMT_THREADS_MAX]; /* launched early, and has not come to cuda_machine_begin */
+    /* What lanes give, in two buffers used in turn: each is read until the next exchange but one.
+     */
     char given[SIMT_THREADS_MAX / 32][2][32 * SIMT_GIVEN_BYTES];
-    unsigned held; /* generation of the block's barrier before which a predicate last held, + 1 */
+    unsigned held; /* 1 + generation of the block's barrier at which a predicate last held */
     copy copies[SIMT_THREADS_MAX][SIMT_COPIES_MAX];
     unsigned copy_count[SIMT_THREADS_MAX];
     unsigned copy_groups[SIMT_THREADS_MAX];
@@ -140,7 +142,7 @@ static void wait(barrier *at, unsigned wanted)
 void simt_barrier_block()
 {
     if (simt.left != simt.count) {
-        fprintf(stderr, "simt: a barrier behind the end of some threads\n");
+        fprintf(stderr, "simt: a barrier came after some threads had ended\n");
         abort();
     }
     wait(&simt.block, simt.count);
@@ -150,7 +152,7 @@ void simt_barrier_warp()
 {
     const unsigned warp = simt.running / 32;
     if (simt.warp_left[warp] != 32) {
-        fprintf(stderr, "simt: a barrier of a part of a warp\n");
+        fprintf(stderr, "simt: only a part of a warp came to a barrier\n");
         abort();
     }
     wait(&simt.syncs[warp], 32);
@@ -163,7 +165,7 @@ int __syncthreads_or(int predicate)
         simt.held = now;
     simt_barrier_block();
     const bool out = simt.held == now;
-    simt_barrier_block(); /* all have seen it */
+    simt_barrier_block(); /* all threads have read it */
     return out;
 }
 
@@ -173,7 +175,7 @@ static size_t shared_bytes; /* of the launch */
 void simt_shared(size_t bytes)
 {
     if (bytes > SIMT_SHARED_BYTES) {
-        fprintf(stderr, "simt: no %zu bytes of shared memory\n", bytes);
+        fprintf(stderr, "simt: %zu bytes of shared memory are too many\n", bytes);
         abort();
     }
     shared_bytes = bytes;
@@ -191,7 +193,7 @@ static void copy_begin(void *to, const void *from, uint32_t bytes, uint32_t size
     const size_t at = (size_t)((char *)to - shared);
     if (at % size != 0 || at + size > shared_bytes || (uintptr_t)from % size != 0 || bytes > size ||
         simt.copy_count[thread] == SIMT_COPIES_MAX) {
-        fprintf(stderr, "simt: a copy of %u bytes that cannot be\n", bytes);
+        fprintf(stderr, "simt: an impossible copy of %u bytes\n", bytes);
         abort();
     }
     if (simt_race_write != nullptr) {
@@ -218,7 +220,7 @@ void cuda_machine_copied()
     simt.copy_groups[simt.running]++;
 }
 
-/* Copies of groups before `group` happen now. */
+/* Performs the copies of groups before `group`. */
 static void copies_do(unsigned group)
 {
     const unsigned thread = simt.running;
@@ -248,7 +250,7 @@ void cuda_machine_copies_wait()
     copies_do(simt.copy_groups[simt.running] + 1);
 }
 
-/* Rounded twice: right where float32 holds the result, as it does of codes. */
+/* Rounds twice: right where float32 holds the result exactly, as for codes. */
 uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t out = 0;
@@ -266,7 +268,7 @@ uint32_t atomicAdd(uint32_t *at, uint32_t value)
     const uint32_t old = *at;
     if (simt_race_add != nullptr)
         simt_race_add(at, sizeof *at);
-    *at += value; /* threads change at barriers alone */
+    *at += value; /* safe, because threads switch at barriers only */
     return old;
 }
 
@@ -285,7 +287,8 @@ bool simt_is_running()
     return simt.is_running;
 }
 
-/* Shared memory: the launch's, and variables of kernels, which lie among the program's own. */
+/* Returns whether an address is shared memory: the launch's, or a kernel's variable, which is among
+ * the program's own data. */
 extern "C" char __data_start, _end;
 bool simt_is_of_device(const void *at)
 {
@@ -303,7 +306,7 @@ const char *simt_exchange(const void *given, size_t bytes)
     const unsigned warp = simt.running / 32;
     char *all = simt.given[warp][simt.warps[warp].generation % 2];
     if (bytes > SIMT_GIVEN_BYTES || simt.warp_left[warp] != 32) {
-        fprintf(stderr, "simt: an exchange of a part of a warp\n");
+        fprintf(stderr, "simt: only a part of a warp came to an exchange\n");
         abort();
     }
     memcpy(all + simt_lane() * SIMT_GIVEN_BYTES, given, bytes);
@@ -315,7 +318,7 @@ static void thread_main()
 {
     simt.body(simt.context);
     if (simt.copy_count[simt.running] > 0) {
-        fprintf(stderr, "simt: a thread that ends before its copies\n");
+        fprintf(stderr, "simt: a thread ended before its copies\n");
         abort();
     }
     simt.is_done[simt.running] = true;
@@ -349,13 +352,13 @@ static void run_block(dim3 block, bool is_early)
             fiber_switch(&simt.scheduler, &simt.threads[i]);
         }
         if (simt.steps == before) {
-            fprintf(stderr, "simt: threads of a block wait for others that do not come\n");
+            fprintf(stderr, "simt: threads of a block wait for others that never come\n");
             abort();
         }
     }
 }
 
-static uint64_t simt_begun; /* threads that came to it */
+static uint64_t simt_begun; /* threads that have called cuda_machine_begin */
 
 void cuda_machine_begin()
 {
@@ -363,7 +366,7 @@ void cuda_machine_begin()
     simt.is_early[simt.running] = false;
 }
 
-/* It goes on by a hundred with each look. */
+/* Advances by a hundred with each call. */
 long long clock64()
 {
     static long long cycles;
@@ -376,8 +379,8 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
     simt.count = block.x * block.y * block.z;
     if (simt.count % 32 != 0 || simt.count > SIMT_THREADS_MAX || grid.x * grid.y * grid.z == 0 ||
         grid.y > 65535 || grid.z > 65535) {
-        fprintf(stderr, "simt: no such shape: %u × %u × %u blocks of %u threads\n", grid.x, grid.y,
-                grid.z, simt.count);
+        fprintf(stderr, "simt: impossible shape: %u × %u × %u blocks of %u threads\n", grid.x,
+                grid.y, grid.z, simt.count);
         abort();
     }
     if (simt.stacks == nullptr)
@@ -398,7 +401,9 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
     if (simt_race_over != nullptr)
         simt_race_over();
     if (is_early && simt_begun - begun != (uint64_t)simt.count * grid.x * grid.y * grid.z) {
-        fprintf(stderr, "simt: launched early, but not all its threads begin with a wait\n");
+        fprintf(
+            stderr,
+            "simt: a kernel was launched early, but not all of its threads begin with a wait\n");
         abort();
     }
 }
@@ -412,8 +417,8 @@ static double power_of_two(int64_t exponent)
     return out;
 }
 
-/* Each term cut toward zero at simt_cut_places binary places below the greatest one's first, then
- * the sum toward zero at a float32's last place: so devices do, whose manual says neither. */
+/* Truncates each term toward zero at simt_cut_places binary places below the greatest one's first,
+ * then the sum toward zero at a float32's last place. Devices do so; their manual does not say. */
 static float sum_cut(const double *terms, unsigned count)
 {
     double most = 0;
@@ -433,7 +438,8 @@ static float sum_cut(const double *terms, unsigned count)
     return fabs((double)out) > fabs(exact) ? nextafterf(out, 0) : out;
 }
 
-/* float32 sums in rising order, unless a test has them cut; what is not finite is never cut. */
+/* Sums in float32 in rising order, unless a test asks for truncation; values that are not finite
+ * are never truncated. */
 static float sum_terms(const double *terms, unsigned count)
 {
     float sum = (float)terms[0];
@@ -442,8 +448,8 @@ static float sum_terms(const double *terms, unsigned count)
     return simt_cut_places > 0 && isfinite(sum) ? sum_cut(terms, count) : sum;
 }
 
-/* Lane 4g + t holds, of A, rows g and g + 8 and columns 2t, 2t + 1, 2t + 8, 2t + 9; of B, the same
- * rows and column g; of C, rows g and g + 8 and columns 2t, 2t + 1. */
+/* Lane 4g + t has rows g and g + 8 and columns 2t, 2t + 1, 2t + 8, 2t + 9 of A; the same rows of B
+ * in column g; rows g and g + 8 and columns 2t, 2t + 1 of C. */
 void simt_mma(float *c, const uint32_t *a, const uint32_t *b, float (*read)(uint16_t bits))
 {
     uint32_t given[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
@@ -480,8 +486,8 @@ int simt_devices = 1;
 int simt_old_devices;
 int simt_nccl_refuses_capture;
 int simt_cut_places;
-static simt_graph *captured; /* NULL: no capture is under way */
-static bool is_broken;       /* it will end with nothing */
+static simt_graph *captured; /* NULL: no capture is in progress */
+static bool is_broken;       /* the capture will end with nothing */
 
 cudaError_t simt_call(uint64_t *count)
 {
@@ -493,7 +499,7 @@ cudaError_t simt_call(uint64_t *count)
     return simt_error;
 }
 
-/* Of a call that a capture is made of. */
+/* A call that is part of a capture. */
 static cudaError_t capture_call(uint64_t *count)
 {
     const cudaError_t error = simt_call(count);
@@ -515,7 +521,7 @@ bool simt_is_capturing()
     return captured != nullptr;
 }
 
-/* A kernel or a copy, which reach the device's memory. */
+/* Runs a kernel or a copy, which may touch the device's memory. */
 static void work_do(const std::function<void()> &work)
 {
     const bool before = simt_reach(true);
@@ -605,7 +611,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (error != cudaSuccess)
         return error;
     if (bytes > simt_memory_bytes - simt_used_bytes)
-        return cudaErrorMemoryAllocation; /* of this call alone */
+        return cudaErrorMemoryAllocation; /* fails this call alone */
     *out = simt_memory_take(bytes);
     if (*out == nullptr)
         return cudaErrorOperatingSystem;
@@ -615,7 +621,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
-    static int context = -1; /* its node, open for as long as the process is */
+    static int context = -1; /* the context's node, open while the process lives */
     if (memory == nullptr && context < 0)
         context = simt_node_open();
     if (memory != nullptr)

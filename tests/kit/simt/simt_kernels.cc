@@ -1,5 +1,5 @@
-/* simt_kernels: all of kernels/cuda as plain C++, over simt. Names of a file begin with the file's
- * name, so that one translation unit holds them all. */
+/* simt_kernels: all of kernels/cuda as plain C++, over simt. The names of a file begin with the
+ * file's name, so that one translation unit can hold them all. */
 #include "kernels/cuda/cuda_attention.cu"
 #include "kernels/cuda/cuda_attention_bf16.cu"
 #include "kernels/cuda/cuda_attention_f16.cu"
@@ -21,7 +21,7 @@
 #include "kernels/cuda/cuda_rows.cu"
 #include "kernels/cuda/cuda_step.cu"
 
-/* What cuda_nccl alone calls. */
+/* Called by cuda_nccl only. */
 static inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
                                             size_t from_pitch, size_t width, size_t height,
                                             cudaMemcpyKind, cudaStream_t)

@@ -11,10 +11,10 @@
 #include "tests/kit/simt/cuda_runtime.h"
 #include "tests/kit/simt/simt_race.h"
 
-/* Device memory is mapped apart, with a page behind it that nobody may touch, under a protection
- * key that the host's threads have no right to, but while a kernel or a copy runs: what would be
- * a fault on a device, or of it, is one here. Where the processor has no such keys, only the page
- * behind is left of this. */
+/* Device memory is mapped separately, with an inaccessible page after it, under a protection key
+ * that the host's threads may use only while a kernel or a copy runs. So an access that would be a
+ * fault on a device, or from the host, is one here. On processors without protection keys only the
+ * inaccessible page remains. */
 struct place {
     char *mapping;
     size_t mapped;
@@ -40,8 +40,8 @@ bool simt_reach(bool may_reach)
     return before;
 }
 
-/* The driver of a device opens its node once more for each mapping and each stream, and asks it by
- * ioctl. A sandbox that has no place for that node refuses one or the other. */
+/* A device's driver opens its node again for each mapping and each stream, and controls it by
+ * ioctl. A sandbox that does not allow that node refuses one or the other. */
 int simt_node_open()
 {
     struct termios unused;
@@ -49,7 +49,7 @@ int simt_node_open()
     if (descriptor < 0)
         return -1;
     if (ioctl(descriptor, TCGETS, &unused) != 0 && errno == ENOTTY)
-        return descriptor; /* the node's own answer */
+        return descriptor; /* the expected answer of the node */
     close(descriptor);
     return -1;
 }
@@ -72,11 +72,11 @@ void *simt_memory_take(size_t bytes)
                                  MAP_PRIVATE | MAP_NORESERVE, node, 0);
     close(node);
     if (mapping == MAP_FAILED || mprotect(mapping + body, page, PROT_NONE) != 0) {
-        fprintf(stderr, "simt: no memory for a device's\n");
+        fprintf(stderr, "simt: no memory for device memory\n");
         abort();
     }
     char *begin = mapping + body - used;
-    memset(begin, 0xff, used); /* NaN: whoever reads what was not written shows it */
+    memset(begin, 0xff, used); /* NaN, so that a read of unwritten memory is noticed */
     if (memory_key() >= 0)
         (void)pkey_mprotect(mapping, body, PROT_READ | PROT_WRITE, memory_key());
     places[(uintptr_t)begin] = place{mapping, body + page, bytes};
@@ -87,7 +87,7 @@ size_t simt_memory_give(void *memory)
 {
     const auto found = places.find((uintptr_t)memory);
     if (found == places.end()) {
-        fprintf(stderr, "simt: what is freed is no memory of the device\n");
+        fprintf(stderr, "simt: the freed address is not device memory\n");
         abort();
     }
     const place gone = found->second;
@@ -107,7 +107,7 @@ void *simt_pinned_take(size_t bytes)
 void simt_pinned_give(void *memory)
 {
     if (memory != nullptr && pinned.erase((uintptr_t)memory) == 0) {
-        fprintf(stderr, "simt: what is freed is no pinned memory\n");
+        fprintf(stderr, "simt: the freed address is not pinned memory\n");
         abort();
     }
     free(memory);

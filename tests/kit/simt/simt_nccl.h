@@ -1,4 +1,5 @@
-/* simt_nccl: what cuda_nccl.cu calls of NCCL, between processes that a test's main has forked.
+/* simt_nccl: the part of NCCL that cuda_nccl.cu calls, between processes that a test's main has
+ * forked.
  *
  * Owns:     memory that all of them share, mapped before main.
  * Thread:   one a process.
@@ -21,7 +22,7 @@ enum { SIMT_NCCL_RANKS = 2, SIMT_NCCL_MEETINGS = 8, SIMT_NCCL_FLOATS = 1 << 20 }
 /* Ranks that compute together. */
 struct simt_meeting {
     std::atomic<uint32_t> come;
-    std::atomic<bool> is_broken; /* then nobody waits for others */
+    std::atomic<bool> is_broken; /* no rank waits for others any more */
     size_t counts[SIMT_NCCL_RANKS];
     uint64_t captures[SIMT_NCCL_RANKS];
     float slots[SIMT_NCCL_RANKS][SIMT_NCCL_FLOATS];
@@ -75,8 +76,9 @@ static void simt_nccl_meet(struct simt_nccl_comm *comm)
     }
 }
 
-/* From rank 0 on. Ranks that do not sum equally much would hang or read what is not theirs; those
- * of whom one has a graph, or one of another capture, may hang too. */
+/* Sums from rank 0 on. With NCCL, ranks that sum different counts would hang or read wrong memory;
+ * ranks may also hang when only one uses a graph, or graphs of different captures. Here both end
+ * the test. */
 static void simt_nccl_sum(struct simt_nccl_comm *comm, const float *from, float *to, size_t count,
                           uint64_t capture)
 {
@@ -121,7 +123,7 @@ static const char *simt_nccl_error(int)
     return "unhandled cuda error";
 }
 
-/* In place of dlopen and its like. */
+/* Replaces dlopen and its siblings. */
 static void *simt_nccl_open(const char *, int)
 {
     return simt_devices > 1 ? simt_nccl_all : nullptr;

@@ -1,14 +1,14 @@
-/* simt_race: whether two threads of a launch touch the same byte without an order between them.
+/* simt_race: finds two threads of a launch that touch the same byte without an order between them.
  *
  * The kernels are compiled with -fsanitize=thread, whose calls come here instead of to its library.
- * A word of shared or device memory remembers who wrote it last, and the last two who read it, and
- * which bytes. Of two accesses by different threads, one of them a write, threads of one block must
- * have a barrier of the block between them, or of their warp (__syncwarp alone: shuffles and matrix
- * instructions order no memory); those of two blocks have none in a launch. Asynchronous copies
- * write when they are asked for, and again when they are waited for. Atomic additions race with all
- * else. Two writes of the same value are none. A kernel that is launched early runs beside the one
- * before it until it waits: by then it may have read nothing that this one wrote, and have written
- * to no device memory. */
+ * For each word of shared or device memory it remembers the last writer, the last two readers, and
+ * the bytes they touched. Two accesses by different threads, one of them a write, need an order.
+ * Threads of one block must have a barrier of the block between them, or of their warp (only
+ * __syncwarp: shuffles and matrix instructions order no memory). Threads of two blocks have no
+ * order within a launch. Asynchronous copies write when they are requested, and again when they are
+ * waited for. Atomic additions race with all other accesses. Two writes of the same value do not
+ * race. A kernel that is launched early runs beside the one before it until it waits. Until then it
+ * must not have read anything that the other wrote, nor have written device memory. */
 #include <unistd.h>
 
 #include <unordered_map>
@@ -33,7 +33,7 @@ struct word {
     struct access read[2];
 };
 
-/* A write behind another's: a race if it changes what is there, as the next access sees. */
+/* A write after another thread's: a race if it changes the value, which the next access shows. */
 struct doubt {
     struct access before, now;
     uintptr_t at;
@@ -53,7 +53,7 @@ bool is_ordered(const struct access &before, const struct access &now, bool is_s
     if (before.of == RACE_NONE || (before.bytes & now.bytes) == 0 || a.launch != b.launch)
         return true;
     if (a.block != b.block)
-        return is_shared; /* each block's is its own */
+        return is_shared; /* shared memory of another block is other memory */
     return a.thread == b.thread || a.barriers != b.barriers ||
            (a.thread / 32 == b.thread / 32 && a.syncs != b.syncs);
 }
@@ -104,7 +104,7 @@ void look_at_doubts()
 struct word *word_at(uintptr_t at)
 {
     static uintptr_t last;
-    static std::vector<word> *page; /* the last one's: elements of a map stay where they are */
+    static std::vector<word> *page; /* the page used last; elements of a map keep their addresses */
     const uintptr_t index = at / RACE_WORD / RACE_PAGE;
     if (page == nullptr || index != last) {
         last = index;
@@ -139,7 +139,7 @@ void touch(uintptr_t at, uint8_t bytes, kind of, const void *from)
         word->written = now;
         return;
     }
-    /* The second one is of another warp, where there is such. */
+    /* The second reader is of another warp, if there is one. */
     if (word->read[1].of == RACE_NONE || word->read[0].who.block != now.who.block ||
         word->read[0].who.thread / 32 != now.who.thread / 32)
         word->read[1] = word->read[0];
@@ -175,7 +175,7 @@ void simt_race_add(const void *at, size_t bytes)
     race(at, bytes, RACE_ATOMIC, __builtin_return_address(0));
 }
 
-/* What the last writes changed; later their memory may be gone. */
+/* Judges what the last writes changed; later their memory may be gone. */
 void simt_race_over()
 {
     look_at_doubts();
@@ -188,7 +188,7 @@ __attribute__((destructor)) static void race_end()
         _exit(3);
 }
 
-/* --- what the compiler calls --- */
+/* --- called by the compiler --- */
 #define RACE_CALLS(size)                                                                           \
     extern "C" void __tsan_read##size(void *at)                                                    \
     {                                                                                              \
@@ -236,7 +236,7 @@ extern "C" void __tsan_vptr_read(void **)
 {
 }
 
-/* Of the host's, between processes (simt_nccl). */
+/* The host's, between processes (simt_nccl). */
 extern "C" uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int)
 {
     return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);

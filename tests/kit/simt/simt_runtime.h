@@ -11,7 +11,7 @@
 
 #include "tests/kit/simt/cuda_runtime.h"
 
-/* --- the runtime: one device, work done at once --- */
+/* --- the runtime: one device; work is done at once --- */
 typedef int cudaError_t;
 typedef struct simt_stream *cudaStream_t;
 typedef struct simt_event *cudaEvent_t;
@@ -28,34 +28,34 @@ enum {
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
-enum { SIMT_SHARED_BYTES = 227 << 10 }; /* most of a block */
+enum { SIMT_SHARED_BYTES = 227 << 10 }; /* most shared memory of a block */
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
 enum { cudaSharedmemCarveoutMaxShared = 100 };
 
-/* Counts a call; the error that it is to return. */
+/* Counts a call and returns the error that it must return. */
 cudaError_t simt_call(uint64_t *count);
-/* Likewise, of a call that may not come while a capture is under way: that ends it. */
+/* The same for a call that is not allowed during a capture, which it ends. */
 cudaError_t simt_call_outside(uint64_t *count);
-/* Work for the stream: done at once, or kept by the capture that is under way. */
+/* Does work for the stream at once, or adds it to the capture in progress. */
 cudaError_t simt_work(uint64_t *count, const std::function<void()> &work);
 bool simt_is_capturing();
 
 /* --- memory (simt_memory.cc) --- */
-/* A new descriptor of the device's node; -1 when this process may not have one. And whether it may:
- * what the driver does behind the context. */
+/* simt_node_open returns a new descriptor of the device's node, -1 when this process may not open
+ * it. simt_node_try returns whether it may, which the driver needs after the context exists. */
 int simt_node_open();
 bool simt_node_try();
-/* 256-byte aligned, its end as near to that of a page; nullptr without a node. And the bytes of one
- * that is given back. */
+/* simt_memory_take returns memory that is 256-byte aligned and ends as near to a page's end as that
+ * allows; nullptr without a node. simt_memory_give frees it and returns its bytes. */
 void *simt_memory_take(size_t bytes);
 size_t simt_memory_give(void *memory);
 void *simt_pinned_take(size_t bytes);
 void simt_pinned_give(void *memory);
 
-/* --- graphs: what work a stream was given, each with its arguments as they were --- */
+/* --- graphs: the work given to a stream, each with its arguments --- */
 struct simt_graph {
     std::vector<std::function<void()>> works;
 };
@@ -110,7 +110,7 @@ static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int devic
     return cudaSuccess;
 }
 
-/* There is no such bus: the node's number is not known. */
+/* There is no such bus, so the node's number is unknown. */
 static inline cudaError_t cudaDeviceGetPCIBusId(char *out, int bytes, int)
 {
     snprintf(out, (size_t)bytes, "%s", "0000:00:00.0");
