@@ -1,7 +1,7 @@
-/* Any template over any messages: refused or rendered, within the bounds, content outside of spans.
+/* fuzz_chat_template: any template over any messages is refused or rendered within the bounds, with
+ * the messages' content outside of the spans.
  *
- * Input: template, NUL, then role, NUL, content, NUL … of up to eight messages.
- */
+ * Input: template, NUL, then role, NUL, content, NUL … of up to eight messages. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 enum { MESSAGES = 8, SPANS = 256 };
 
-/* The text up to the next NUL; `rest` begins after it. */
+/* Returns the text up to the next NUL and moves `rest` behind it. */
 static struct slice take(struct slice *rest)
 {
     const char *end = rest->length > 0 ? memchr(rest->bytes, '\0', rest->length) : NULL;
@@ -28,7 +28,7 @@ static void check_spans(const struct buffer *out, const struct tokenizer_span *s
 {
     size_t end = 0;
     for (size_t i = 0; i < count; i++) {
-        ASSERT(i == 0 || spans[i].offset > end); /* joined where they touch */
+        ASSERT(i == 0 || spans[i].offset > end); /* touching spans are joined */
         ASSERT(spans[i].length > 0);
         end = spans[i].offset + spans[i].length;
         ASSERT(end <= out->length);

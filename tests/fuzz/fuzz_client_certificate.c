@@ -1,4 +1,5 @@
-/* fuzz_client_certificate: any bytes as a client's certificate (DER): judged, its names read. */
+/* fuzz_client_certificate: any bytes as a client's certificate (DER): it is judged and its names
+ * are read. */
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* An authority that has signed what the corpus begins with; its key is gone. */
+/* An authority that signed the certificates of the corpus; its key no longer exists. */
 static const char root[] = "-----BEGIN CERTIFICATE-----\n"
                            "MIIBjzCCATWgAwIBAgIUeNuGj7H0x7S3t38cZYVFB2/QxpMwCgYIKoZIzj0EAwIw\n"
                            "FDESMBAGA1UEAwwJZnV6eiByb290MCAXDTI2MTEyMjEzNTU0NFoYDzIxMjYxMDI5\n"
@@ -21,7 +22,7 @@ static const char root[] = "-----BEGIN CERTIFICATE-----\n"
                            "wsxE/37P3YBwBAlKA5b4FcMKxg==\n"
                            "-----END CERTIFICATE-----\n";
 
-/* Within the root's hundred years. */
+/* Within the hundred years of the root. */
 enum { NOW_S = 1800000000 };
 
 static struct tls_client_trust *trust_open(void)
@@ -38,7 +39,8 @@ static struct tls_client_trust *trust_open(void)
     return out;
 }
 
-/* What rows are compared with: nothing that could end a text early or look like another name. */
+/* Checks the names that rows are compared with: none can end a text early or look like another
+ * name. */
 static void check_names(const struct peer_certificate *peer)
 {
     ASSERT(peer->name_count <= LIMIT_PEER_NAMES);

@@ -1,4 +1,4 @@
-/* fuzz_gguf: bytes → gguf_parse, then every look-up over what was accepted. */
+/* fuzz_gguf: bytes → gguf_parse, then every look-up in what was accepted. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* fuzz_h1_head: bytes → h1_head_scan: a head that is found is the same when more bytes follow, and
- * is not found when its last byte is missing; without its body it announces none. */
+/* fuzz_h1_head: bytes → h1_head_scan. A head that is found is the same when more bytes follow, and
+ * is not found when its last byte is missing. After h1_head_strip_body it announces no body. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         return 0;
     if (head.bytes == 0 || head.bytes > length)
         abort();
-    /* In a block of its own size, so that a read beyond it is seen. */
+    /* In a block of its own size, so that a read beyond it is noticed. */
     char *copy = mem_alloc(head.bytes);
     memcpy(copy, bytes, head.bytes);
     if (!h1_head_scan((struct slice){copy, head.bytes}, &again))
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         abort();
     if (h1_head_scan((struct slice){copy, head.bytes - 1}, &again))
         abort();
-    /* Without its body the head is as long, and announces none. */
+    /* After the body is stripped, the head has the same length and announces none. */
     h1_head_strip_body(copy, head.bytes);
     if (!h1_head_scan((struct slice){copy, head.bytes}, &again) || again.bytes != head.bytes ||
         again.content_lengths != 0 || again.transfer_encodings != 0 || again.hosts != head.hosts)

@@ -1,6 +1,6 @@
-/* fuzz_json_scan: any text → json_scan beside jansson. What the scan takes, jansson takes, with the
- * same values of the fields asked for; what it refuses although jansson takes it was over one of
- * the scan's own bounds. */
+/* fuzz_json_scan: any text → json_scan beside jansson. What the scan accepts, jansson accepts, with
+ * the same values of the requested fields. What the scan refuses although jansson accepts it must
+ * exceed one of the scan's own bounds. */
 #include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void refused_for_its_own_bounds(struct slice text)
 {
     static const char *const bounds[] = {"too large", "deeper", "values", "too long", "fields"};
     json_t *root = load(text, JSON_REJECT_DUPLICATES);
-    /* jansson overlooks a byte of zero behind a number; no JSON has one. */
+    /* jansson ignores a zero byte after a number, which JSON does not allow. */
     bool is_known = !json_is_object(root) || memchr(text.bytes, 0, text.length) != NULL;
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
         is_known |= strstr(status_note()->message, bounds[i]) != NULL;

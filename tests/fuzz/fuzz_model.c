@@ -1,6 +1,6 @@
-/* fuzz_model: bytes → gguf_parse → model_open → one step with the plainest kernels and with those
- * that a server would choose, which pack weights their own way. What a hostile file must not do is
- * read or write outside, whatever its numbers say about each other. */
+/* fuzz_model: bytes → gguf_parse → model_open → one step, with the reference kernels and with those
+ * that a server would choose, which pack weights in their own way. A hostile file must not cause a
+ * read or write out of bounds, whatever its numbers are. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* fuzz_radix: bytes → choices of tests/kit/radix_model: trees answer as a list of paths. */
+/* fuzz_radix: bytes → choices of tests/kit/radix_model: the trees answer like a list of paths. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct input {
     size_t left;
 };
 
-/* A byte a choice; zeros behind the end. */
+/* Takes a byte for each choice; zeros after the end. */
 static uint32_t draw_byte(void *context, uint32_t bound)
 {
     struct input *input = context;

@@ -1,5 +1,5 @@
-/* fuzz_request_json: any body, as a chat, a completion and a generation: an answer or an error,
- * never more. */
+/* fuzz_request_json: any body as a chat, a completion and a generation gives a request or an error,
+ * and nothing else. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* fuzz_sse: bytes → sse_reader_feed, whole and byte by byte: both must see the same frames; what
- * sse_append writes of a frame must read back as that frame. */
+/* fuzz_sse: bytes → sse_reader_feed, whole and byte by byte: both must give the same frames. A
+ * frame that sse_append writes must be read back unchanged. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         if (!slice_equals(buffer_slice(&whole), buffer_slice(&split)))
             abort();
     }
-    if (length < FRAME_MAX / 8) { /* one frame with the input as its data: \r and \r\n become \n */
+    /* one frame with the input as its data: \r and \r\n become \n */
+    if (length < FRAME_MAX / 8) {
         struct buffer frame;
         buffer_init(&frame, SIZE_MAX / 2);
         sse_append(&frame, NULL, (struct slice){text, length});

@@ -1,8 +1,8 @@
-/* Any bytes in any tokens: what is shown is valid UTF-8 and does not depend on the cuts.
+/* fuzz_text_stream: any bytes in any tokens: the shown text is valid UTF-8 and does not depend on
+ * the division into tokens.
  *
  * Input: length of a stop string (low five bits of one byte), the stop string, a byte of seed for
- * the cuts, then the text.
- */
+ * the division, then the text. */
 #include <stdint.h>
 #include <stdlib.h>
 

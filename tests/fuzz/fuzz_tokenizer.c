@@ -1,7 +1,7 @@
-/* Any bytes through the tokenizer, whole and cut by spans: what comes out stands for what went in.
+/* fuzz_tokenizer: any bytes through the tokenizer, whole and divided by spans: the tokens stand for
+ * exactly the input.
  *
- * Input: one byte that chooses the pre-split and the span, then the text.
- */
+ * Input: one byte that chooses the pre-split and the span, then the text. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -32,8 +32,8 @@ static void open_files(void)
     }
 }
 
-/* The tokens' bytes are the text's, but for the byte that has no token. Control tokens lie inside
- * the span. */
+/* Checks that the tokens' bytes are the text's, except for the byte that has no token. Control
+ * tokens are inside the span only. */
 static void check(const struct vocab *vocab, struct slice text, struct tokenizer_span span,
                   const uint32_t *ids, size_t count)
 {

@@ -32,7 +32,7 @@ static int replay_file(const char *path, const struct stat *info)
     return failed;
 }
 
-/* Inputs run, or -1. */
+/* Runs all inputs of a folder; returns their number, or -1. */
 static int replay_folder(const char *path)
 {
     int count = 0;
