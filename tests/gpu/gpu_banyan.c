@@ -1,6 +1,6 @@
-/* gpu_banyan: what makes `banyan` over tests/kit/simt (gpu_banyan_simt) one whose device tests can
- * spoil. SIGUSR2: the device of this process and of those that it forks is lost; SIGUSR1: there is
- * one again. SIMT_MEMORY_BYTES=N: it has so much memory. */
+/* gpu_banyan: lets tests spoil the device of `banyan` over tests/kit/simt (gpu_banyan_simt).
+ * SIGUSR2: the device of this process, and of processes forked from it, is lost; SIGUSR1: there is
+ * a device again. SIMT_MEMORY_BYTES=N: the device has this much memory. */
 #include <signal.h>
 #include <stdlib.h>
 

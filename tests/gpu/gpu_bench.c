@@ -1,15 +1,15 @@
-/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own,
- * measured in the same run.
+/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own
+ * rates, measured in the same run.
  *
  * usage: gpu_bench [--tiny] [--only PART] [--json FILE] [--TRIAL…]
- *   --tiny  small shapes, each once: that it runs (on tests/kit/simt), no figure of anything
- *   --only  one part of gpu_bench.def
- *   --json  a line a figure at FILE's end, as it is measured; of a trial the figures' names begin
- *           with its words
- *   --TRIAL a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
- * Each figure is the best of five runs of many calls in a row, over weights or pages that together
- * are more than the device's caches hold, but for one stream's. Bytes are those that must be read,
- * each once. Ends with 0, 1, or NO_DEVICE (77). */
+ *     --tiny  small shapes, each once, to see that it runs (on tests/kit/simt)
+ *     --only  one part of gpu_bench.def
+ *     --json  appends a line to FILE for each figure when it is measured; in a trial the figures'
+ *             names begin with its words
+ *     --TRIAL a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
+ * Each figure is the best of five runs of many calls in a row. The weights or pages together exceed
+ * the device's caches, except for one stream's. Bytes are those that must be read, each once. Ends
+ * with 0, 1, or NO_DEVICE (77). */
 #include "tests/gpu/gpu_bench.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ enum { NO_DEVICE = 77, CALLS = 40, RUNS = 5, ROWS_MAX = 2048, TABLES_MAX = 1 << 
 struct gpu_bench gpu_bench = {.rng = {.seed = 8}};
 static FILE *json;
 static struct kernels_trial trial;
-static char trial_words[64]; /* before every figure's name */
+static char trial_words[64]; /* put before every figure's name */
 
 struct gpu_bench_shape gpu_bench_shape(void)
 {
@@ -62,7 +62,7 @@ void *bench_alloc(size_t bytes)
     char *out;
     void *memory;
     bench_must(cuda_backend_alloc(gpu_bench.device, &memory, bytes, "a benchmark's data"));
-    if (numbers[0] == 0) /* halves with exponents of 1/8 to 1/64, both of a word */
+    if (numbers[0] == 0) /* halves with exponents of 1/8 to 1/64, both in a word */
         for (size_t i = 0; i < CHUNK / sizeof *numbers; i++)
             numbers[i] = ((uint32_t)rng_next(&gpu_bench.rng) & 0x8fff8fff) | 0x20002000;
     out = memory;
@@ -116,7 +116,7 @@ double bench_time(void (*call)(const void *context, uint32_t index), const void 
 {
     const uint32_t calls = gpu_bench.is_tiny ? 1 : CALLS;
     double best = 1e9;
-    for (int run = 0; run <= (gpu_bench.is_tiny ? 1 : RUNS); run++) { /* the first warms up */
+    for (int run = 0; run <= (gpu_bench.is_tiny ? 1 : RUNS); run++) { /* the first run warms up */
         const double begin = bench_seconds();
         for (uint32_t i = 0; i < calls; i++)
             call(context, i);
@@ -156,7 +156,7 @@ static bool run(const char *only)
     return has_run;
 }
 
-/* "--no-early" and the like. */
+/* Handles "--no-early" and the like. */
 static bool take_trial(const char *option)
 {
     const size_t length = strlen(trial_words);

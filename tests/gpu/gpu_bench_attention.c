@@ -1,20 +1,21 @@
-/* gpu_bench_attention: attention over pages: decode, prefill, and streams that begin alike. */
+/* gpu_bench_attention: attention over pages: decode, prefill, and streams with a common beginning.
+ */
 #include "tests/gpu/gpu_bench.h"
 
 enum { PAGE_TOKENS = 64, STREAMS = 64, CONTEXT = 2048, PREFIX = 4096, SUFFIX = 128 };
 
 struct streams {
     uint32_t count;
-    uint32_t rows;   /* of each: the last of its keys */
-    uint32_t keys;   /* of each */
-    uint32_t common; /* keys, from 0 on, in the same pages; whole pages */
-    bool is_grouped; /* read once for all */
+    uint32_t rows;   /* of each stream: the last of its keys */
+    uint32_t keys;   /* of each stream */
+    uint32_t common; /* keys, from 0 on, that are in the same pages; whole pages */
+    bool is_grouped; /* common pages are read once for all streams */
 };
 
 struct bed {
     struct kv_layout layout;
     uint32_t rows;
-    uint32_t *numbers; /* of all arrays below but the tables */
+    uint32_t *numbers; /* holds all arrays below except the tables */
     uint32_t *table;
     const uint32_t **tables;
     struct attention_groups groups;
@@ -29,7 +30,8 @@ static void attention_once(const void *context, uint32_t index)
     cuda_attention(gpu_bench.device, &args);
 }
 
-/* Page numbers of stream `s`: those in common are stream 0's. Returns how many pages there are. */
+/* Writes the page numbers of stream `s`; common pages are stream 0's. Returns the number of pages.
+ */
 static uint32_t bed_tables(struct bed *bed, const struct streams *streams)
 {
     const uint32_t each = (streams->keys + PAGE_TOKENS - 1) / PAGE_TOKENS;
@@ -81,7 +83,7 @@ static struct bed bed_make(const struct streams *streams)
     return bed;
 }
 
-/* Seconds of one layer. */
+/* Returns the seconds of one layer. */
 static double bed_time(const struct streams *streams)
 {
     struct bed bed = bed_make(streams);
@@ -111,7 +113,8 @@ static void bench_streams(uint32_t count, uint32_t rows, uint32_t keys)
                      "TFLOP/s", "attention_%ux%u_%u_tflops", count, rows, keys);
 }
 
-/* Streams that share a prefix: pages of their own, the same pages, those read once for all. */
+/* Streams with a common prefix: on their own pages, on the same pages, and on the same pages read
+ * once for all. */
 static void bench_shared(uint32_t count, uint32_t prefix, uint32_t suffix)
 {
     struct streams streams = {.count = count, .rows = 1, .keys = prefix + suffix};

@@ -1,5 +1,5 @@
-/* gpu_bench_device: copying inside the device, over the bus both ways, and of pages; what a step
- * loses beside such copies. */
+/* gpu_bench_device: copies inside the device, over the bus in both directions, and of pages; what a
+ * step loses beside such copies. */
 #include "kernels/cuda/cuda_ceilings.h"
 #include "tests/gpu/gpu_bench.h"
 
@@ -21,7 +21,7 @@ static void ceilings(void)
     bench_figure(most.f32_gflops / 1e3, "TFLOP/s", "product_mma");
 }
 
-/* Rate of copies between `memory` and `pinned`, GB/s. */
+/* Returns the rate of copies between `memory` and `pinned` in GB/s. */
 static double bus_rate(char *memory, void *pinned, bool is_out, const uint32_t *pages,
                        uint32_t count, size_t bytes)
 {
@@ -43,7 +43,7 @@ struct step_case {
     float *y;
 };
 
-/* As much reading as a decode step does in some ms. */
+/* Reads about as much as a decode step does in some ms. */
 static void step_run(const struct step_case *step)
 {
     for (uint32_t i = 0; i < (gpu_bench.is_tiny ? 2u : 64u); i++)
@@ -54,8 +54,8 @@ static void step_run(const struct step_case *step)
     bench_must(cuda_backend_end(gpu_bench.device));
 }
 
-/* The same work with a victim's pages leaving meanwhile, and without, in turns; what it takes to
- * ask for the copies is the step's. */
+/* Runs the same work with and without a victim's pages leaving meanwhile, in turns. The time to
+ * request the copies is part of the step. */
 static void step_beside(char *memory, void *pinned, const uint32_t *pages, size_t bytes)
 {
     const struct gpu_bench_shape shape = gpu_bench_shape();
@@ -89,7 +89,7 @@ void gpu_bench_device(void)
     char *memory = bench_alloc(PAGES * bytes);
     bench_must(cuda_backend_alloc_host(gpu_bench.device, &pinned, PAGES * bytes, "pages"));
     for (uint32_t i = 0; i < PAGES; i++)
-        scattered[i] = i ^ 1; /* neighbours change places: no two are one copy */
+        scattered[i] = i ^ 1; /* neighbours change places, so that no two pages are one copy */
     for (int is_out = 1; is_out >= 0; is_out--) {
         const char *way = is_out ? "out" : "in";
         bench_figure(bus_rate(memory, pinned, is_out, &whole, 1, PAGES * bytes), "GB/s", "bus_%s",

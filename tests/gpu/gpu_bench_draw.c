@@ -1,5 +1,5 @@
-/* gpu_bench_draw: tokens drawn from 64 rows of logits of 128,256, greedy, from all of them, and
- * from filtered ones; each draw waits for its tokens. */
+/* gpu_bench_draw: sampling from 64 rows of logits of 128,256 tokens: greedy, from all tokens, and
+ * with filters. Each call waits for its tokens. */
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_bench.h"
 

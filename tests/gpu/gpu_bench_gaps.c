@@ -5,11 +5,13 @@
 #include "kernels/cuda/cuda_step.h"
 #include "tests/gpu/gpu_bench.h"
 
-/* One stream's steps of a 1B shape at 2k keys: launched one by one, and as a graph; what of a step
- * is the host's (the step by the host's clock, less the graph launched behind itself), and what of
- * the graph is between its kernels (their number × the gap between two of known length). */
+/* One stream's steps of a 1B shape at 2k keys, launched one by one and as a graph. It shows which
+ * part of a step is the host's (the step by the host's clock, minus the graph launched after
+ * itself), and which part of the graph lies between its kernels (their number × the gap between two
+ * kernels of known length). */
 
-enum { GAPS_PAGE_TOKENS = 64, GAPS_COPIES = 4 /* of a layer, in turn: more than caches hold */ };
+/* of a layer, used in turn: more than caches hold */
+enum { GAPS_PAGE_TOKENS = 64, GAPS_COPIES = 4 };
 enum { GAPS_Q, GAPS_K, GAPS_V, GAPS_OUT, GAPS_GATE, GAPS_UP, GAPS_DOWN, GAPS_MATRICES };
 
 static struct gaps {

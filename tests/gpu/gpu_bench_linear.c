@@ -1,7 +1,7 @@
-/* gpu_bench_linear: one linear layer of the 8B shape, by type of weight and rows. */
+/* gpu_bench_linear: one linear layer of the 8B shape, by type of weight and number of rows. */
 #include "tests/gpu/gpu_bench.h"
 
-enum { COPIES = 8 /* of a weight, in turn */ };
+enum { COPIES = 8 /* of a weight, used in turn */ };
 
 struct linear_case {
     struct weight weights[COPIES];
@@ -54,7 +54,7 @@ void gpu_bench_linear(void)
     static const uint32_t types[] = {TENSOR_TYPE_bf16, TENSOR_TYPE_f16,  TENSOR_TYPE_q8_0,
                                      TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1, TENSOR_TYPE_q4_k,
                                      TENSOR_TYPE_q6_k};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) /* tiny widths hold no k-blocks */
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) /* tiny widths do not hold k-blocks */
         if (gpu_bench_shape().width % tensor_type_info(types[i])->block_elements == 0)
             bench_type(types[i]);
 }

@@ -1,4 +1,5 @@
-/* gpu_check: what must hold in a program of checks; else it says where, and ends. */
+/* gpu_check: CHECK, a condition that a program of checks requires; if it does not hold, the program
+ * says where and ends. */
 #pragma once
 
 #include <stdio.h>

@@ -1,10 +1,11 @@
-/* gpu_engine: whole engines on a device: the tokens of `ref` where these are clear, and the same
- * bits in any company, paused or not, from the cache or not. On the processor (tests/kit/simt),
- * where a device can be lost at any call, also what becomes of requests then.
+/* gpu_engine: whole engines on a device. They must produce the tokens of `ref` where these are
+ * clear, and equal bits beside any other requests, preempted or not, from the cache or not. On the
+ * processor (tests/kit/simt), where a device can be lost at any call, it also checks what happens
+ * to requests then.
  *
- * usage: gpu_engine [--large | --errors | FILE…]      ends with 77 without a device
- * --errors: what is said of too little memory, alone. FILE: a model (gpu_shape), its greedy tokens
- * through the engine on both, alone. */
+ * usage: gpu_engine [--large | --errors | FILE…]      ends with 77 without a device --errors: only
+ * the message of too little memory. FILE: only the greedy tokens of a model (gpu_shape) through the
+ * engine on both. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +25,14 @@
 
 enum { NO_DEVICE = 77, REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1000 };
 
-/* Of log-probabilities: halves where `ref` has floats, over two layers of width 64. */
+/* Bound of log-probabilities: halves where `ref` has floats, over two layers of width 64. */
 static const float LOGPROB_BOUND = 0.05f;
 
 static bool is_large;
 
 static uint32_t prompts[REQUESTS][STEP_WORLD_CONTEXT];
 
-/* Of two texts cut anywhere and gone on with, so that some share pages. */
+/* Makes a request from one of two texts, cut anywhere and continued, so that some share pages. */
 static struct engine_request request_make(uint32_t index)
 {
     struct rng rng = {.seed = 70 + index};
@@ -54,7 +55,7 @@ static struct engine_request request_make(uint32_t index)
     return asked;
 }
 
-/* --- the promise of bits, under pauses --- */
+/* --- equal bits under preemption --- */
 
 static void check_schedules(void)
 {
@@ -80,7 +81,7 @@ static void check_schedules(void)
         struct step_world *world = step_world_open(&options);
         schedules.rng = (struct rng){.seed = 900 + i};
 #if BANYAN_SIMT
-        (void)simt_reach(options.late_steps > 0); /* late_pages looks at pages itself */
+        (void)simt_reach(options.late_steps > 0); /* late_pages reads pages itself */
 #endif
         step_schedule_run(&schedules, world);
         swaps += atomic_load(&world->step.figures.preemptions_swap);
@@ -95,7 +96,7 @@ static void check_schedules(void)
            count, AT_ONCE, (unsigned long long)schedules.pauses, (unsigned long long)swaps);
 }
 
-/* --- beside the judge --- */
+/* --- beside the reference --- */
 
 static struct engine_options options_of(const char *isa)
 {
@@ -120,8 +121,8 @@ static void run_all(struct engine *engine, struct engine_run_transcript *out)
         CHECK(!out[i].is_refused);
 }
 
-/* Greedy answers agree up to the first place where the judge's two best are close. How many tokens
- * were compared. */
+/* Greedy answers must agree up to the first position where the reference's two best tokens are
+ * close. Returns how many tokens were compared. */
 static uint32_t compare(const struct engine_run_choice *want, const struct engine_run_choice *got)
 {
     uint32_t compared = 0;
@@ -155,7 +156,7 @@ static void check_judge(const char *weights)
     engine_info(engine, &info);
     CHECK(strcmp(info.isa, "cuda") == 0);
     run_all(engine, got);
-    run_all(engine, again); /* what the first ones left is found */
+    run_all(engine, again); /* finds in the cache what the first runs left */
     for (uint32_t i = 0; i < REQUESTS; i++) {
         CHECK(engine_run_same(&got[i], &again[i]));
         cached += again[i].report.cached_tokens;
@@ -170,7 +171,7 @@ static void check_judge(const char *weights)
            weights, compared, REQUESTS, cached);
 }
 
-/* A published prompt is read by another domain, with the bits that it would compute itself. */
+/* Another domain reads a published prompt, with the bits that it would compute itself. */
 static void check_published(void)
 {
     static struct engine_run_transcript alone;
@@ -210,7 +211,7 @@ static void check_published(void)
 
 enum { FILE_REQUESTS = 3, FILE_PROMPT = 12, FILE_TOKENS = 10, FILE_KV_BYTES = 64 << 20 };
 
-/* Greedy, of the first tokens of prompts[index]. */
+/* Returns a greedy request for the first tokens of prompts[index]. */
 static struct engine_request file_request(uint32_t index, uint32_t known)
 {
     const uint32_t prompt = FILE_PROMPT * (index + 1);
@@ -234,8 +235,9 @@ static void file_run(struct engine *engine, struct engine_run_transcript *out)
         CHECK(!out[i].is_refused && out[i].choices[0].count == FILE_TOKENS);
 }
 
-/* Each token of one text behind the judge's own: where the device's choice was another, and might
- * be, it is asked again with the judge's. Returns how many were clear. */
+/* Compares each token of one text after the reference's own text. Where the device's token differs
+ * although the reference's was not clear, it is asked again with the reference's token. Returns how
+ * many tokens were clear. */
 static uint32_t file_compare(struct engine *engine, uint32_t index,
                              const struct engine_run_choice *want,
                              struct engine_run_transcript *got, float *worst)
@@ -273,7 +275,7 @@ static void check_file(const char *path)
     const char *slash = strrchr(path, '/');
     options.model_path = path;
     options.model_name = slash != NULL ? slash + 1 : path;
-    options.threads = 0; /* all there are */
+    options.threads = 0; /* all processors */
     options.kv_bytes = FILE_KV_BYTES;
     options.kv_host_bytes = 0;
     struct engine *engine = engine_run_open(&options);
@@ -295,7 +297,7 @@ static void check_file(const char *path)
            options.model_name, clear, FILE_REQUESTS * FILE_TOKENS, (double)worst);
 }
 
-/* More than any device has: the message says how much of what, and nothing is kept. */
+/* More memory than any device has: the message says how much of what, and nothing is kept. */
 static void check_no_memory(void)
 {
     struct engine *engine;
@@ -311,8 +313,8 @@ static void check_no_memory(void)
 }
 
 #if BANYAN_SIMT
-/* The device is lost at the n-th call behind the start: whoever is there is told, as is who comes
- * later, and all is freed. */
+/* The device is lost at the n-th call after the start: running and later requests are told, and
+ * everything is freed. */
 static void check_lost_device(void)
 {
     static struct engine_run_transcript out;

@@ -1,5 +1,5 @@
-/* gpu_faults: the one error path of kernels/cuda: the runtime fails at its n-th call, for every n,
- * and memory is short. Over tests/kit/simt alone, which can fail on demand. */
+/* gpu_faults: the error path of kernels/cuda: the runtime fails at its n-th call, for every n, and
+ * memory is too small. Over tests/kit/simt only, which can fail on demand. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { WIDE_DIM = 256, WIDE_ROWS = 12, WIDE_KEYS = 300, WIDE_PAGES = (WIDE_KEYS 
 static const struct cuda_backend_options OPTIONS = {
     .rows_max = 8, .cols_max = COLS, .tables_max = 20, .split_bytes = 1 << 16};
 
-static struct kernels_trial trial; /* of beds that are opened */
+static struct kernels_trial trial; /* of beds opened from now on */
 
 struct bed {
     struct cuda_backend *backend;
@@ -35,7 +35,7 @@ struct bed {
     float *y;
 };
 
-/* Rows over the bed's pages. */
+/* Returns rows over the bed's pages. */
 static struct kv_rows rows_of(const struct bed *bed, const uint32_t *sequence,
                               const uint32_t *position, const uint32_t *const *tables)
 {
@@ -46,7 +46,7 @@ static struct kv_rows rows_of(const struct bed *bed, const uint32_t *sequence,
                             .page_tables = tables};
 }
 
-/* Some operations of a step; each may be called after a failure. */
+/* Runs some operations of a step; each may be called after a failure. */
 static enum status run_step(struct bed *bed)
 {
     static const uint32_t sequence[ROWS] = {0, 0, 1};
@@ -119,8 +119,8 @@ static void close_bed(struct bed *bed)
     *bed = (struct bed){0};
 }
 
-/* The device is lost at the n-th call: told once and again, nothing runs behind it, all is
- * freed. */
+/* The device is lost at the n-th call: each later call reports it, nothing runs afterwards, and
+ * everything is freed. */
 static void check_lost_device(void)
 {
     struct bed bed = {0};
@@ -169,7 +169,7 @@ static void check_no_memory(void)
     printf("short memory: %d sizes refused\n", refused);
 }
 
-/* Too long tables are refused by number, and the next batch is well. */
+/* Page tables that are too long are refused with their number, and the next batch works. */
 static void check_tables(void)
 {
     static const uint32_t none = 0;
@@ -184,8 +184,7 @@ static void check_tables(void)
     close_bed(&bed);
 }
 
-/* All of attention and of products comes to its processors before the kernel before it has ended,
- * and waits. */
+/* All kernels of attention and of linear layers are launched early, and wait. */
 static void check_early(void)
 {
     static const uint32_t none = 0;
@@ -210,7 +209,7 @@ static void check_early(void)
     close_bed(&bed);
 }
 
-/* A device with less shared memory: pages that its blocks have no room for are refused by name. */
+/* A device with less shared memory: pages whose blocks would not fit are refused by name. */
 static void check_shared_memory(void)
 {
     static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_BF16, KV_TYPE_I8, KV_TYPE_FP8};
@@ -231,8 +230,8 @@ static void check_shared_memory(void)
     simt_shared_most = most;
 }
 
-/* The last rows of one text of 300 keys over heads of 256 dimensions; of more than six not all see
- * the value that is infinite. */
+/* Computes the last rows of one text of 300 keys over heads of 256 dimensions. Of more than six
+ * rows, not all see the infinite value. */
 static void wide_attention(uint32_t rows, float *out)
 {
     static const struct cuda_backend_options options = {
@@ -272,8 +271,8 @@ static void wide_attention(uint32_t rows, float *out)
     close_bed(&bed);
 }
 
-/* Where a block has no room for two stages of keys and values (145,920 bytes), it has one: equal
- * bits, of few queries and of more. */
+/* A block without room for two stages of keys and values (145,920 bytes) uses one: equal bits, for
+ * few queries and for more. */
 static void check_one_stage(void)
 {
     static float want[WIDE_ROWS * 2 * WIDE_DIM];
@@ -290,8 +289,8 @@ static void check_one_stage(void)
     CHECK(!isfinite(want[(WIDE_ROWS - 1) * 2 * WIDE_DIM + 3]));
 }
 
-/* A device asked for by name is refused with these words; where none is named the processor
- * computes instead, if that is on its own. */
+/* A device named by the user is refused with these words. If none is named, the processor computes
+ * instead, unless there are ranks. */
 static void check_left_out(const char *words)
 {
     struct ranks *ranks;
@@ -312,7 +311,7 @@ static void check_left_out(const char *words)
     kernels_destroy(kernels);
 }
 
-/* The build has no code for it, or it is too old beside another. */
+/* The build has no code for the device, or the device is too old beside another one. */
 static void check_no_code(void)
 {
     simt_has_code = 0;
@@ -346,7 +345,7 @@ static void forward(void *context)
             .q = bed->y, .out = bed->y, .rows = rows, .heads = 4, .scale = 0.25f, .kv = kv});
 }
 
-/* One step, which adds to nothing: each gives the same y. */
+/* Runs one step, which accumulates nothing, so that each step gives the same y. */
 static enum status run_graph(struct bed *bed, float *out)
 {
     static const uint32_t sequence[ROWS] = {0, 0, 1};
@@ -360,8 +359,8 @@ static enum status run_graph(struct bed *bed, float *out)
     return cuda_backend_download(bed->backend, out, bed->y, ROWS * COLS * sizeof *out);
 }
 
-/* The n-th call of the first capture fails: that step and all behind it run without graphs, with
- * equal results, nothing is left of the capture, and the log says so once. */
+/* The n-th call of the first capture fails: that step and all later ones run without graphs, with
+ * equal results; nothing of the capture remains, and the log says so once. */
 static void check_capture_fails(const float *want)
 {
     enum { CALLS = 7 }; /* begin, three launches, end, instantiation, upload */
@@ -399,7 +398,7 @@ static void check_capture_fails(const float *want)
     printf("a capture that fails: %d places, then eager with equal bits\n", CALLS);
 }
 
-/* No memory for a graph is no failure of the device either. */
+/* A lack of memory for a graph is not a failure of the device either. */
 static void check_graph_memory(const float *want)
 {
     const size_t all = simt_memory_bytes;
@@ -416,7 +415,7 @@ static void check_graph_memory(const float *want)
     simt_memory_bytes = all;
 }
 
-/* The device is lost at any call of four steps: eager, captured, replayed twice. */
+/* The device is lost at any call of four steps: without a graph, captured, replayed twice. */
 static void check_graph_lost(void)
 {
     int n = 0;
@@ -441,7 +440,7 @@ static void check_graph_lost(void)
     printf("a device lost among graphs: %d places\n", n - 1);
 }
 
-/* What measures ceilings between two runs leaves the steps' graphs alone. */
+/* Measuring the ceilings between two runs leaves the steps' graphs alone. */
 static void check_graphs_stay(void)
 {
     struct kernels_ceilings ceilings = {0};
@@ -458,7 +457,7 @@ static void check_graphs_stay(void)
     close_bed(&bed);
 }
 
-/* What a trial says is not done: no kernel is launched early, no step is captured. */
+/* A trial's features are left out: no kernel is launched early, no step is captured. */
 static void check_trials(const float *want)
 {
     struct bed bed = {0};
@@ -476,8 +475,7 @@ static void check_trials(const float *want)
     trial = (struct kernels_trial){0};
 }
 
-/* 1 + 2^-10 − 1, the products of one instruction: what lies below the place at which its sum is cut
- * is lost. */
+/* 1 + 2^-10 − 1, products of one instruction: what lies below the place of truncation is lost. */
 static void check_cut(void)
 {
     static float data[VOCAB * COLS / 2]; /* of halves: the bed's weights are zeros, these are not */
@@ -523,7 +521,7 @@ static void check_graphs(void)
     check_trials(want);
 }
 
-/* More shapes than there may be graphs: the number and the memory stay within their bounds. */
+/* More shapes than graphs are allowed: number and memory stay within their bounds. */
 static void check_many_graphs(void)
 {
     struct cuda_graph_key key;

@@ -1,6 +1,6 @@
-/* gpu_graph: steps of random shapes, launched one by one and as graphs: logits and pages of equal
- * bits, whatever a graph was captured from. On the processor (tests/kit/simt), where the runtime's
- * calls are counted, also what a step asks of it.
+/* gpu_graph: steps of random shapes, launched one by one and as graphs, give logits and pages of
+ * equal bits, whatever step a graph was captured from. On the processor (tests/kit/simt), which
+ * counts the runtime's calls, it also checks what a step requests of the runtime.
  *
  * usage: gpu_graph     ends with 77 without a device */
 #include <stdio.h>
@@ -30,8 +30,8 @@ enum {
     PAGES = SEQUENCES * PAGES_EACH,
     VOCAB = 40,
     ROWS_MAX = CUDA_GRAPH_ROWS_MAX + 1,
-    STEPS = 72,      /* two of each shape that make_batch knows, at least */
-    STEPS_LARGE = 3, /* two of a bucket of many rows, and one of more than any */
+    STEPS = 72,      /* at least two of each shape that make_batch produces */
+    STEPS_LARGE = 3, /* two of a bucket of many rows, and one of more rows than any */
     FIRST_LONG = CUDA_PLAN_SEGMENT
 };
 
@@ -79,7 +79,7 @@ static struct gguf *make_file(const struct llama_shape *shape)
     return gguf;
 }
 
-/* Pages hold halves, so that any position may come first. */
+/* Opens a side. Pages are filled with halves, so that a text may begin at any position. */
 static void open_side(struct side *side, const struct gguf *gguf)
 {
     struct model_config config;
@@ -97,7 +97,7 @@ static void open_side(struct side *side, const struct gguf *gguf)
     side->pages = kernels_buffer_create(side->kernels, halves * sizeof *all);
     CHECK(all != NULL && side->pages != NULL);
     for (size_t i = 0; i < halves; i++)
-        all[i] = (uint16_t)(0x3000 | (rng_of(3, i) & 0x8bff)); /* 0.125 to 0.25, and negative */
+        all[i] = (uint16_t)(0x3000 | (rng_of(3, i) & 0x8bff)); /* 0.125 to 0.25, of both signs */
     kernels_upload(side->kernels, side->pages, all, halves * sizeof *all);
     free(all);
 }
@@ -123,8 +123,8 @@ static void place_pages(struct rng *rng)
         page_tables[s] = page_ids + (size_t)s * PAGES_EACH;
 }
 
-/* Runs of rows of some sequences; logits of none, of all rows, or of each run's last. Texts of one
- * segment of keys, or the first of them of two. */
+/* Makes runs of rows of some sequences, with logits of none, of all rows, or of each run's last.
+ * The texts have one segment of keys, or the first of them two. */
 static void make_batch(struct batch *batch, struct rng *rng, uint32_t rows, uint32_t wants,
                        bool is_long)
 {
@@ -180,8 +180,8 @@ static void check_pages(const struct side *a, const struct side *b)
 }
 
 #if BANYAN_SIMT
-/* What one step asked of the runtime: its arrays in one copy, then launches or a graph; it waits
- * at its end alone, and takes no memory but for a graph when that is captured. */
+/* Checks what one step requests of the runtime: one copy of its arrays, then launches or a graph.
+ * It waits at its end only, and takes memory only for a graph when that is captured. */
 static void check_calls(struct side *side, const struct batch *batch)
 {
     const struct cuda_graphs before = *graphs_of(side);
@@ -199,7 +199,7 @@ static void check_calls(struct side *side, const struct batch *batch)
     CHECK((simt_counts.captures == calls.captures) == !is_captured);
 }
 
-/* More batches of copies than there are events: to ask for one more waits for none. */
+/* More batches of copies than there are events: requesting one more does not wait. */
 static void check_copies(struct side *side)
 {
     enum { BATCHES = 100 };
@@ -229,7 +229,7 @@ static void check_copies(struct side *side)
 }
 #endif
 
-/* Graphs of few rows, of as many as there may be logits, and of many. */
+/* There are graphs of few rows, of as many as there may be logits, and of many. */
 static void check_buckets(const struct cuda_graphs *graphs)
 {
     for (size_t b = 0; b < sizeof BUCKETS / sizeof *BUCKETS; b++) {
@@ -276,7 +276,7 @@ static void check_steps(const struct gguf *gguf)
     close_side(&graphed);
 }
 
-/* More heads over a KV head than a block of attention takes: refused at loading. */
+/* More query heads over a KV head than a block of attention takes are refused at load. */
 static void check_heads(struct llama_shape shape)
 {
     struct model_config config;

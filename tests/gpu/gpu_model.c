@@ -1,10 +1,10 @@
 /* gpu_model: a small llama of seeded weights, all of its layers, computed by kernels/cuda and by
- * `ref`: the operations as an engine calls them, one after another in device memory.
+ * `ref`: the operations as an engine calls them, in order, in device memory.
  *
- * usage: gpu_model [--large]   --large: two layers of 1B and 8B dimensions too
- * Shows: logits within a bound, greedy tokens equal wherever ref's two best differ by more than
- * that bound; a text whose pages went to pinned memory and came back to other places goes on with
- * equal bits, and so does one computed in other chunks, beside other texts. Ends with 0, 1, or
+ * usage: gpu_model [--large]   --large: two layers of 1B and 8B dimensions too Shows that logits
+ * are within a bound, and that greedy tokens are equal wherever ref's two best differ by more than
+ * that bound. A text whose pages went to pinned memory and came back to other pages continues with
+ * equal bits; so does one computed in other chunks, beside other texts. Ends with 0, 1, or
  * NO_DEVICE (77). */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { PROMPT = 70, STEPS = 8, TEXTS = 3 };
 struct shape {
     uint32_t width, hidden, heads, kv_heads, head_dim, vocab;
     uint32_t type; /* of all matrices */
-    double bound;  /* of a logit, of some units: rounding to 11 bits in each of some layers */
+    double bound;  /* of a logit of a few units: rounding to 11 bits in each of some layers */
 };
 
 enum { MATRIX_QKV, MATRIX_OUT = 3, MATRIX_GATE, MATRIX_UP, MATRIX_DOWN, MATRICES };
@@ -30,7 +30,7 @@ enum { MATRIX_QKV, MATRIX_OUT = 3, MATRIX_GATE, MATRIX_UP, MATRIX_DOWN, MATRICES
 /* One model on one side. */
 struct side {
     struct weight embedding;
-    struct weight matrices[LAYERS][MATRICES]; /* k, v, q, output, gate, up, down */
+    struct weight matrices[LAYERS][MATRICES]; /* q, k, v, output, gate, up, down */
     float *norm;
     float *frequencies;
     uint32_t *tokens;
@@ -41,7 +41,7 @@ struct side {
     char *pages;
 };
 
-/* Rows of the batch, on the host. */
+/* The rows of a batch, on the host. */
 struct batch {
     uint32_t rows;
     uint32_t tokens[ROWS_MAX];
@@ -95,7 +95,7 @@ static void make_weight(uint32_t rows, uint32_t cols, struct weight *judge, stru
         data[i] = (unsigned char)rng_next(&rng);
     for (size_t b = 0; b < blocks; b++) {
         unsigned char *block = data + b * type->block_bytes;
-        /* Exponents that give weights of up to 2 ÷ √cols; random signs and places. */
+        /* Exponents that give weights of up to 2 ÷ √cols; random signs and mantissas. */
         const uint32_t exponent = 14 - (uint32_t)(log2(cols) / 2);
         const uint16_t bits = (uint16_t)(rng_next(&rng) & 0x83ff);
         if (shape->type == TENSOR_TYPE_bf16) {
@@ -273,7 +273,7 @@ static void run_layer(bool is_device, struct side *side, const struct kv_rows *k
                                                 .accumulate = true});
 }
 
-/* Rows that a text's next comes from: the last of each run. Returns how many. */
+/* Finds the rows that texts continue from: the last of each run. Returns their number. */
 static uint32_t last_rows(const struct batch *batch, uint32_t *out)
 {
     uint32_t count = 0;
@@ -283,7 +283,7 @@ static uint32_t last_rows(const struct batch *batch, uint32_t *out)
     return count;
 }
 
-/* Logits of each text's last row, to `out` [texts of the batch][vocab] on the host. */
+/* Writes the logits of each text's last row to `out` [texts of the batch][vocab] on the host. */
 static void run_step(bool is_device, struct side *side, const struct batch *batch, float *out)
 {
     const uint32_t rows = batch->rows;
@@ -329,7 +329,7 @@ static void run_step(bool is_device, struct side *side, const struct batch *batc
         memcpy(out, side->logits, bytes);
 }
 
-/* --- what is shown --- */
+/* --- the checks --- */
 
 static uint32_t prompt_token(uint32_t text, uint32_t position)
 {
@@ -352,9 +352,10 @@ static uint32_t greatest(const float *logits)
     return best;
 }
 
-static uint32_t greedy; /* tokens that had to be ref's */
+static uint32_t greedy; /* tokens that had to equal ref's */
 
-/* Whether a text's logits agree; tokens must where ref's two best are further apart than that. */
+/* Returns how far a text's logits differ; tokens must be equal where ref's two best differ by more
+ * than the bound. */
 static double compare(const float *got, const float *want)
 {
     const uint32_t best = greatest(want);
@@ -382,8 +383,8 @@ static void place_pages(uint32_t from)
     }
 }
 
-/* All texts together, both sides; tokens are ref's. `history` [STEPS][TEXTS][vocab] of the
- * device. */
+/* Runs all texts together on both sides; tokens are ref's. `history` [STEPS][TEXTS][vocab] receives
+ * the device's logits. */
 static double run_together(struct side *judge, struct side *mine, float *history, uint32_t *chosen)
 {
     const size_t each = (size_t)TEXTS * shape->vocab;
@@ -413,7 +414,7 @@ static double run_together(struct side *judge, struct side *mine, float *history
     return worst;
 }
 
-/* Text 0 again, alone, its prompt in chunks, with its pages swapped out and in half way. */
+/* Runs text 0 again, alone, its prompt in chunks, with its pages swapped out and in half way. */
 static bool run_alone(struct side *mine, const float *history, const uint32_t *chosen)
 {
     static const uint32_t chunks[] = {1, 40, 9, 20};

@@ -2,7 +2,7 @@
  *
  * Owns:     the prompts.
  * Thread:   one.
- * Not here: what is paused, and what must hold then (gpu_swap, gpu_sandbox).
+ * Not here: which one is preempted, and what must hold then (gpu_swap, gpu_sandbox).
  */
 #pragma once
 
@@ -10,6 +10,6 @@
 
 enum { GPU_PAIR_PROMPT = 70, GPU_PAIR_ANSWER = 16, GPU_PAIR_STEPS_MAX = 1000 };
 
-/* A world of the table "cuda" that preempts by swapping. Each sequence is of a domain of its own;
- * `victim`, the second one's index, has generated `warm` tokens. */
+/* Opens a world with the table "cuda" that preempts by swapping. Each sequence has a domain of its
+ * own; `victim`, the second one's index, has generated `warm` tokens. */
 struct step_world *gpu_pair_open(uint32_t warm, uint32_t *victim);

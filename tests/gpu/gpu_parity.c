@@ -1,15 +1,15 @@
 /* gpu_parity: every operation of kernels/cuda against the table `ref` on the processor, within a
- * bound that is said beside it, and bits that must not depend on what is computed beside.
+ * bound stated beside it, and bits that must not depend on what else is computed.
  *
  * usage: gpu_parity [--large] [--only THEME] [--TRIAL…] [--cut PLACES]
- *   --large  layers of an 8B model too, which take `ref` minutes; the chain more often
- *   --only   one theme of gpu_parity.def
- *   --TRIAL  a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
- *   --cut    simulated kernels alone: sums inside a matrix instruction are cut so many binary
- *            places below their greatest term, as a device cuts them
- * One line an operation and shape: worst error ÷ bound. Ends with 0, 1 when one is above its bound,
- * or NO_DEVICE (77). Linked with kernels/cuda for a device, or with tests/kit/simt, which runs the
- * same kernels on the processor. */
+ *     --large  layers of an 8B model too, which take `ref` minutes; the chain more often
+ *     --only   one theme of gpu_parity.def
+ *     --TRIAL  a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
+ *     --cut    simulated kernels only: sums inside a matrix instruction are truncated at this many
+ *              binary places below their greatest term, as a device truncates them
+ * Prints one line for each operation and shape: worst error ÷ bound. Ends with 0, with 1 when one
+ * is above its bound, or with NO_DEVICE (77). Linked with kernels/cuda for a device, or with
+ * tests/kit/simt, which runs the same kernels on the processor. */
 #include "tests/gpu/gpu_parity.h"
 
 #include <stdarg.h>
@@ -107,7 +107,7 @@ void parity_drop(const void *memory)
     cuda_backend_free(parity.device, (void *)(uintptr_t)memory);
 }
 
-/* NaN is no agreement. */
+/* A NaN never agrees. */
 double parity_worst(const float *a, const float *b, size_t n, double bound)
 {
     double worst = 0;
@@ -168,7 +168,7 @@ static void run(const char *only)
     cuda_backend_close(parity.device);
 }
 
-/* Whether the sums of matrix instructions can be cut: a device has its own way. */
+/* Sets the truncation of matrix instructions' sums; false on a device, which has its own. */
 static bool cut(const char *places)
 {
 #if BANYAN_SIMT
@@ -181,7 +181,7 @@ static bool cut(const char *places)
 #endif
 }
 
-/* How many words the option takes; 0 for none that is known. */
+/* Returns how many words the option takes; 0 for an unknown option. */
 static int option(int left, char **words, const char **only)
 {
     if (strcmp(words[0], "--large") == 0)
@@ -210,5 +210,5 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < result_count; i++)
         above += !(results[i].worst <= 1);
     printf("%u checks, %u above their bound\n", result_count, above);
-    return result_count > 0 && above == 0 ? 0 : 1; /* a theme of another name checks nothing */
+    return result_count > 0 && above == 0 ? 0 : 1; /* an unknown theme checks nothing */
 }

@@ -1,4 +1,5 @@
-/* gpu_parity: what the themes of gpu_parity share: both sides, data on them, one line a check.
+/* gpu_parity: what the themes of gpu_parity share: both sides, data on them, one line for each
+ * check.
  *
  * A theme is a file gpu_parity_THEME.c with `void gpu_parity_THEME(void)` and a line of
  * gpu_parity.def. Each begins with the same random numbers, whatever ran before it. */
@@ -20,7 +21,7 @@ struct parity {
     struct kernels *ref;
     struct rng rng;
     struct kernels_trial trial; /* of `device` */
-    bool is_large;              /* layers of an 8B model too, more steps of the chain */
+    bool is_large;              /* layers of an 8B model too, and more steps of the chain */
 };
 extern struct parity parity;
 
@@ -28,27 +29,27 @@ extern struct parity parity;
 #include "tests/gpu/gpu_parity.def"
 #undef PARITY
 
-/* Ends the program when it failed. */
+/* Ends the program if `status` is a failure. */
 void parity_must(enum status status, const char *what);
-/* One check: its worst error ÷ bound, which must not be above 1; 0 for equal bits. */
+/* Reports one check: its worst error ÷ bound, which must not exceed 1; 0 for equal bits. */
 __attribute__((format(printf, 2, 3))) void parity_tell(double worst, const char *format, ...);
-/* Greatest |a − b| ÷ bound; INFINITY when one is not a number. */
+/* Returns the greatest |a − b| ÷ bound; INFINITY when one is not a number. */
 double parity_worst(const float *a, const float *b, size_t n, double bound);
-/* 0, or INFINITY. */
+/* Returns 0 for equal bytes, else INFINITY. */
 double parity_same(const void *a, const void *b, size_t bytes);
 
-/* Host memory, of zeros; uniform in ± scale; a copy. Freed with free. */
+/* Return host memory of zeros; of numbers uniform in ± scale; a copy. free frees it. */
 void *parity_host(size_t bytes);
 float *parity_randoms(size_t n, float scale);
 float *parity_copy(const float *from, size_t n);
-/* Blocks of random codes whose factors give weights of about ± 0.3; `data` is freed with free. */
+/* Returns blocks of random codes whose factors give weights of about ± 0.3; free frees `data`. */
 struct tensor parity_tensor(uint32_t type_id, uint32_t rows, uint32_t cols);
 
-/* Device memory, given back with parity_drop: a copy of host memory; for results, of bytes 0xff:
- * not numbers, so that what is not written is seen; uniform in ± scale. */
+/* Return device memory, which parity_drop frees: a copy of host memory; bytes 0xff for results,
+ * which are not numbers, so that unwritten ones are noticed; numbers uniform in ± scale. */
 void *parity_up(const void *from, size_t bytes);
 void *parity_poison(size_t bytes);
 float *parity_up_randoms(size_t n, float scale);
-/* To host memory, behind all work asked before. */
+/* Copies to host memory, after all work queued before. */
 void parity_down(void *to, void *from, size_t bytes);
 void parity_drop(const void *memory);

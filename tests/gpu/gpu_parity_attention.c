@@ -1,4 +1,4 @@
-/* gpu_parity_attention: writing of pages and attention over them. */
+/* gpu_parity_attention: writing of pages, and attention over them. */
 #include "tests/gpu/gpu_parity.h"
 
 struct text {
@@ -15,7 +15,7 @@ struct pages_case {
     enum kv_type type; /* 0: f16 */
     uint32_t window;
     bool has_sinks;
-    uint32_t shared; /* keys that all texts have in common, on the same pages */
+    uint32_t shared; /* keys that all texts have in common, in the same pages */
 };
 
 static enum kv_type type_of(const struct pages_case *shape)
@@ -23,9 +23,9 @@ static enum kv_type type_of(const struct pages_case *shape)
     return shape->type != 0 ? shape->type : KV_TYPE_F16;
 }
 
-/* Queries and weights are rounded by half a place of 11 bits: scores of up to about 8 by 2^-9, of
+/* Queries and weights are rounded by half a unit of 11 bits: scores of up to about 8 by 2^-9, for
  * values up to 1; of bfloat16 they have 8 bits. Codes of int8 × scale are rounded to 11 bits once
- * more, of keys and of values; those of float8, by a power of two, are halves as they are. */
+ * more, for keys and for values; those of float8, scaled by a power of two, are exact halves. */
 static double bound_of(const struct pages_case *shape)
 {
     return type_of(shape) == KV_TYPE_BF16 ? 3.2e-2 : type_of(shape) == KV_TYPE_I8 ? 8e-3 : 4e-3;
@@ -91,7 +91,7 @@ static void bed_free(struct pages_bed *bed)
     free(bed->ref.pages), free(bed->table), free(bed->k), free(bed->v);
 }
 
-/* Rows `from` … of one sequence written on both sides. */
+/* Writes rows `from` … of one sequence on both sides. */
 static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, uint32_t rows)
 {
     const uint32_t pairs = bed->shape->head_dim / 2;
@@ -139,7 +139,7 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
     free(rotated), free(angles);
 }
 
-/* The texts' rows as one batch over a side. Returns how many. */
+/* Makes the texts' rows one batch over a side. Returns their number. */
 static uint32_t bed_rows(const struct pages_bed *bed, uint32_t *sequences, uint32_t *positions)
 {
     uint32_t rows = 0;
@@ -151,7 +151,7 @@ static uint32_t bed_rows(const struct pages_bed *bed, uint32_t *sequences, uint3
     return rows;
 }
 
-/* As planned for `window`. */
+/* Computes attention as planned for `window`. */
 static void device_attention(struct cuda_backend *device, struct attention_args args,
                              uint32_t window, size_t bytes, float *out)
 {
@@ -170,8 +170,8 @@ static void device_attention(struct cuda_backend *device, struct attention_args 
     parity_drop(args.out);
 }
 
-/* Each row alone, which splits long texts over the device; without splitting; and as planned for
- * greater windows, which other layers may have. */
+/* Compares the bits with those of each row alone, which splits long texts over the device; without
+ * splitting; and as planned for larger windows, which other layers may have. */
 static double attention_bits(struct attention_args args, const float *all, size_t row_bytes)
 {
     const size_t each = row_bytes / sizeof *all;
@@ -202,7 +202,8 @@ static double attention_bits(struct attention_args args, const float *all, size_
     return worst;
 }
 
-/* All texts read the keys that they have in common together: what each gets by itself. */
+/* Compares the bits of all texts reading their common keys together with those of each by itself.
+ */
 static double shared_bits(const struct pages_case *shape, struct attention_args args,
                           const float *all, size_t bytes)
 {
@@ -273,7 +274,7 @@ static void check_pages(const struct pages_case *shape)
     free(q), free(sinks), free(want), free(got);
 }
 
-/* A value that is infinite reaches the rows that see it, and no other. */
+/* An infinite value reaches the rows that see it, and no other. */
 static void check_infinite(enum kv_type type, uint32_t window)
 {
     enum { ROWS = 70, ODD = 30, HEADS = 2, DIM = 32 };
@@ -330,14 +331,15 @@ static const struct pages_case SMALL_PAGES[] = {
     {64, 4, 2, 64, {{0, 0, 90}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 100, false, 0},
     {16, 2, 1, 16, {{0, 0, 9}, {1, 255, 1}, {2, 700, 2}, {3, 320, 1}}, 0, 1, false, 0},
     {64, 4, 4, 32, {{0, 250, 9}, {1, 1000, 3}, {2, 519, 2}, {3, 1, 1}}, KV_TYPE_I8, 256, true, 0},
-    /* What is shared ends in a segment, or with one. */
+    /* The common keys end inside a segment, or with one. */
     {64, 4, 2, 64, {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}}, 0, 0, false, 640},
     {64, 8, 2, 32, {{0, 512, 1}, {1, 600, 2}, {2, 513, 1}, {3, 800, 9}}, 0, 300, true, 512},
     {64, 4, 1, 64, {{0, 300, 1}, {1, 257, 3}, {2, 256, 1}, {3, 300, 1}}, KV_TYPE_FP8, 0, true, 256},
-    /* The window begins in what is shared, for each row elsewhere; or behind it. */
+    /* The window begins in the common keys, at another key for each row; or behind them. */
     {64, 4, 2, 32, {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 1030, 9}}, 0, 600, true, 1024},
     {16, 6, 3, 16, {{0, 900, 1}, {1, 905, 1}, {2, 1300, 3}, {3, 520, 1}}, 0, 390, false, 512},
-    /* More than 16 queries over a KV head, which are a warp's own, beside fewer, which all have. */
+    /* More than 16 queries over a KV head, which are one warp's own, beside fewer, which all warps
+     * share. */
     {32, 4, 1, 80, {{0, 5, 30}, {1, 31, 2}, {2, 0, 1}, {3, 90, 1}}, KV_TYPE_BF16, 20, true, 0},
     {16, 2, 1, 256, {{0, 0, 20}, {1, 63, 2}, {2, 64, 1}, {3, 70, 1}}, 0, 0, false, 0},
     {64, 4, 2, 144, {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}}, KV_TYPE_FP8, 0, true, 0},
@@ -356,7 +358,7 @@ void gpu_parity_attention(void)
     check_infinite(KV_TYPE_F16, 0), check_infinite(KV_TYPE_F16, 20), check_infinite(KV_TYPE_I8, 40);
     static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_BF16, KV_TYPE_I8, KV_TYPE_FP8};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        check_infinite(types[i], 36); /* few queries, not all see it */
+        check_infinite(types[i], 36); /* few queries, of which not all see it */
     for (size_t i = 0; parity.is_large && i < sizeof LARGE_PAGES / sizeof *LARGE_PAGES; i++)
         check_pages(&LARGE_PAGES[i]);
 }

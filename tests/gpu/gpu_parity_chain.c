@@ -1,13 +1,13 @@
-/* gpu_parity_chain: a chain of random operations, each of which reads what others wrote: equal bits
- * with and without early launch, one by one and as a graph, with few stages and with all. An
- * operation that begins before what it reads is there shows as other bits here. */
+/* gpu_parity_chain: a chain of random operations, each of which reads what others wrote, gives
+ * equal bits with and without early launch, one by one and as a graph, with few stages and with
+ * all. An operation that begins before its input is complete gives other bits here. */
 #include "kernels/cuda/cuda_step.h"
 #include "tests/gpu/gpu_parity.h"
 
 enum {
     CHAIN_OPS = 300,
     CHAIN_COLS = 64,
-    CHAIN_ROWS_MAX = 20, /* one more than the few of linear layers, and more */
+    CHAIN_ROWS_MAX = 20, /* one more than linear layers treat as few, and more */
     CHAIN_BUFFERS = 5,
     CHAIN_ROWS = 8, /* of the step */
     CHAIN_HEADS = 4,
@@ -18,7 +18,7 @@ enum {
     CHAIN_TEXTS = 2,
     CHAIN_PAGES = CHAIN_TEXTS * CHAIN_PAGES_EACH,
     CHAIN_STEPS = 2,        /* one by one; as the graph that is captured now */
-    CHAIN_STEPS_LARGE = 30, /* the more the likelier that two operations meet */
+    CHAIN_STEPS_LARGE = 30, /* the more steps, the likelier that two operations overlap */
 };
 
 enum chain_kind {
@@ -38,13 +38,13 @@ static const uint32_t CHAIN_TYPES[] = {TENSOR_TYPE_f32,  TENSOR_TYPE_f16,  TENSO
                                        TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1};
 enum { CHAIN_WEIGHTS = sizeof CHAIN_TYPES / sizeof CHAIN_TYPES[0] };
 
-/* Of one operation; `to` is another buffer than `from`. */
+/* One operation; `to` is another buffer than `from`. */
 struct chain_op {
     enum chain_kind kind;
     uint32_t from, to, rows, weight;
 };
 
-/* What every side begins with, and its operations. */
+/* The initial data of every side, and its operations. */
 static struct chain {
     struct chain_op ops[CHAIN_OPS];
     struct tensor tensors[CHAIN_WEIGHTS];
@@ -56,7 +56,7 @@ static struct chain {
     uint16_t *pages;
 } chain;
 
-/* On a backend of its own. */
+/* A side, with a backend of its own. */
 struct chain_side {
     struct cuda_backend *backend;
     struct weight weights[CHAIN_WEIGHTS];
@@ -170,7 +170,7 @@ static void chain_make(void)
     for (uint32_t r = 0; r < CHAIN_ROWS_MAX; r++)
         chain.order[r] = (uint32_t)rng_below(&parity.rng, CHAIN_ROWS_MAX);
     chain.pages = parity_host(halves * sizeof *chain.pages);
-    for (size_t i = 0; i < halves; i++) /* 0.125 to 0.25, and negative */
+    for (size_t i = 0; i < halves; i++) /* 0.125 to 0.25, of both signs */
         chain.pages[i] = (uint16_t)(0x3000 | (rng_next(&parity.rng) & 0x8bff));
 }
 
@@ -218,7 +218,7 @@ static void chain_close(struct chain_side *side)
     cuda_backend_close(side->backend);
 }
 
-/* The step, from the same beginning each time; what it made of the buffers. */
+/* Runs the step, each time from the same initial data, and reads the buffers. */
 static void chain_step(const struct chain_side *side, float (*out)[CHAIN_ROWS_MAX * CHAIN_COLS])
 {
     const struct kernels_step step = {.rows = CHAIN_ROWS, .kv = side->kv, .heads = CHAIN_HEADS};
@@ -233,7 +233,7 @@ static void chain_step(const struct chain_side *side, float (*out)[CHAIN_ROWS_MA
         parity_must(cuda_backend_download(side->backend, out[b], side->floats[b], bytes), "chain");
 }
 
-/* Every step of a side beside the first one's bits. */
+/* Compares every step of a side with the first side's bits. */
 static void chain_check(const struct kernels_trial *trial, const char *name,
                         float (*want)[CHAIN_ROWS_MAX * CHAIN_COLS])
 {
@@ -251,7 +251,7 @@ static void chain_check(const struct kernels_trial *trial, const char *name,
     parity_tell(worst, "chain of %d operations, %s: bits", CHAIN_OPS, name);
 }
 
-/* Values that are no numbers would hide what is wrong. */
+/* Values that are not finite would hide errors. */
 static double chain_not_finite(float (*values)[CHAIN_ROWS_MAX * CHAIN_COLS])
 {
     for (uint32_t b = 0; b < CHAIN_BUFFERS; b++)

@@ -1,5 +1,5 @@
-/* Tokens drawn on the device against the sampler on the same logits: equal tokens for whatever
- * settings, alone and beside others; log-probabilities within a bound. */
+/* gpu_parity_draw: sampling on the device against the sampler on the same logits: equal tokens for
+ * all settings, alone and beside others; log-probabilities within a bound. */
 #include "engine/sampling/sampler.h"
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_parity.h"
@@ -12,7 +12,7 @@ enum {
     PLACES = ROWS * ADJUSTS + 7
 };
 
-/* Rows of one call, and what the sampler is told of each. */
+/* The rows of one call, and the sampler's arguments for each. */
 struct bed {
     uint32_t vocab;
     float *logits; /* [ROWS][vocab] */
@@ -39,7 +39,8 @@ static uint32_t below(uint32_t bound)
     return (uint32_t)rng_below(&parity.rng, bound);
 }
 
-/* Spread as a model's, of many equals, all equal, most impossible, or as great as floats are. */
+/* Fills a row: spread like a model's, many equal, all equal, most impossible, or as large as floats
+ * can be. */
 static void fill_row(float *row, uint32_t vocab)
 {
     const uint32_t kind = below(8);
@@ -91,13 +92,13 @@ static void random_sampling(struct engine_sampling *sampling, uint32_t vocab)
     for (uint32_t i = 0; i < BIASES && i < vocab && below(2) == 0; i++)
         sampling->bias[sampling->bias_count++] = (struct engine_bias){
             (below(vocab / BIASES + 1) * BIASES + i) % vocab, (float)below(201) - 100};
-    for (uint32_t i = 0; i < sampling->bias_count; i++) /* one bias a token */
+    for (uint32_t i = 0; i < sampling->bias_count; i++) /* at most one bias for each token */
         for (uint32_t j = 0; j < i; j++)
             if (sampling->bias[i].token == sampling->bias[j].token)
                 sampling->bias_count = i;
 }
 
-/* A list of their own, somewhere among the places. */
+/* Adds the row's adjustments at random places. */
 static void add_adjusts(struct bed *bed, struct draw *draw, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
@@ -145,8 +146,8 @@ static void random_draw(struct bed *bed, uint32_t row)
         .top_count = below(4) == 0 ? below(LIMIT_LOGPROBS + 1) : 0,
         .stream = rng_stream(sampling->seed, (uint64_t)args->position << 8 | args->choice)};
     if (draw->kind == DRAW_JUDGE && !isfinite(bed->stats[row].max))
-        draw->kind = DRAW_CHOOSE; /* nothing has a chance that it could be judged by */
-    if (draw->kind == DRAW_JUDGE && below(2) == 0) /* a guess that is often right */
+        draw->kind = DRAW_CHOOSE;                  /* no token has a chance to be verified */
+    if (draw->kind == DRAW_JUDGE && below(2) == 0) /* a draft that is often right */
         draw->token = bed->stats[row].argmax;
     if (draw->kind != DRAW_TELL)
         add_adjusts(bed, draw, args);
@@ -161,7 +162,8 @@ static uint32_t wanted_token(struct bed *bed, uint32_t row)
                                     : sampler_choose(&bed->sampler, &bed->args[row]);
 }
 
-/* Sums round elsewhere, by some ulp of a value up to 50; a NaN or an infinity is one here too. */
+/* Sums round differently, by some ulp of a value up to 50; a NaN or an infinity must be one here
+ * too. */
 static double logprob_error(float got, float want)
 {
     if (isnan(want) || isinf(want))
@@ -206,7 +208,7 @@ static void bed_deinit(struct bed *bed)
     free(bed->logits);
 }
 
-/* `count` draws from the first on; the logits must be as they were. Changes are made once. */
+/* Runs `count` draws from the first on; the logits must be unchanged. Changes are sent once. */
 static double run(struct bed *bed, uint32_t first, uint32_t count, struct draw_result *out)
 {
     const size_t bytes = (size_t)ROWS * bed->vocab * sizeof *bed->logits;
@@ -225,7 +227,7 @@ static double run(struct bed *bed, uint32_t first, uint32_t count, struct draw_r
     return same;
 }
 
-/* All rows in one call, then some alone. */
+/* Runs all rows in one call, then some alone. */
 static double check_round(struct bed *bed)
 {
     static struct draw_result got[ROWS];
@@ -263,8 +265,8 @@ static void check_vocab(uint32_t vocab, uint32_t rounds)
     bed_deinit(&bed);
 }
 
-/* More draws than one launch takes, and more adjusts than it has room for: each list has a token
- * put far above all others, and lists are of four draws. */
+/* More draws than one launch takes, and more adjustments than it has room for: each list lifts one
+ * token far above all others, and four draws share a list. */
 static void check_many(void)
 {
     enum { VOCAB = 1200, DRAWS = CUDA_DRAW_AT_ONCE + 44, LISTS = DRAWS / 4 };
@@ -303,6 +305,6 @@ void gpu_parity_draw(void)
         check_vocab(vocabs[i], parity.is_large ? 100 : 20);
     check_vocab(4097, parity.is_large ? 20 : 4); /* two segments */
     check_vocab(12001, parity.is_large ? 20 : 2);
-    check_vocab(128256, parity.is_large ? 20 : 1); /* as of Llama 3 */
+    check_vocab(128256, parity.is_large ? 20 : 1); /* the size of Llama 3 */
     check_many();
 }

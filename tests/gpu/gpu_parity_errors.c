@@ -1,4 +1,5 @@
-/* gpu_parity_errors: memory that there is not: said how much of what, and the device goes on. */
+/* gpu_parity_errors: a request for more memory than there is says how much of what, and the device
+ * goes on. */
 #include "tests/gpu/gpu_parity.h"
 
 void gpu_parity_errors(void)

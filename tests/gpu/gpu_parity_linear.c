@@ -1,9 +1,9 @@
-/* gpu_parity_linear: linear layers of every type of weight, what is done on their way, embedding.
+/* gpu_parity_linear: linear layers of every type of weight, norm and gate inside them, embedding.
  */
 #include "tests/gpu/gpu_parity.h"
 
-/* Σ |a b|, by four sums side by side: a single one would wait for each of its additions, and
- * large layers have 22 thousand million products. */
+/* Σ |a b| in four sums side by side: a single sum would wait for each addition, and large layers
+ * have 22 thousand million products. */
 static double linear_products(const float *a, const float *b, uint32_t n)
 {
     double sums[4] = {0};
@@ -35,11 +35,11 @@ static float linear_most(const float *x, uint32_t n)
     return most;
 }
 
-/* What rounding may do to one result: of each input by half a place of 11 bits (8 of bfloat16), of
- * each block's factor likewise (float32: not at all), of inputs far below the row's greatest by
- * 2^-33 of that; and the sum of a matrix instruction, which may cut each of its seventeen terms at
- * 2^-24 of the greatest one, and itself at 2^-23, for sixteen inputs. Of an output's weights and a
- * row's inputs: `products` Σ |w x|, `weights` Σ |w|, `most` the greatest |x|. */
+/* The bound of one result's rounding: each input by half a unit of 11 bits (8 of bfloat16); each
+ * block's factor likewise (float32: not at all); inputs far below the row's greatest by 2^-33 of
+ * that; and the sum of a matrix instruction, which may truncate each of its seventeen terms at
+ * 2^-24 of the greatest one, and itself at 2^-23, for sixteen inputs. For an output's weights and a
+ * row's inputs: `products` is Σ |w x|, `weights` Σ |w|, `most` the greatest |x|. */
 static double linear_bound(const struct tensor *tensor, double products, double weights, float most)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
@@ -51,13 +51,15 @@ static double linear_bound(const struct tensor *tensor, double products, double 
     return products * (places * 1.01 + cols * 0x1.3p-24) + weights * (double)most * 0x1p-33 + 1e-30;
 }
 
-/* Of types with m the factors and m add up to more than their sum: their own halves are rounded. */
+/* For types with m, the magnitudes of a × code and m exceed that of their sum; each has its own
+ * rounding. */
 static double linear_slack(const struct tensor *tensor)
 {
     switch (tensor->type->id) {
     case TENSOR_TYPE_q4_k:
     case TENSOR_TYPE_q5_k:
-        return 8; /* a × code and b cancel: Σ |a × code| + |b| is up to so much of Σ |w| */
+        /* a × code and b cancel: Σ |a × code| + |b| is up to this multiple of Σ |w| */
+        return 8;
     case TENSOR_TYPE_q4_1:
     case TENSOR_TYPE_q5_1:
         return 4;
@@ -111,7 +113,7 @@ static double compare_linear(const struct tensor *tensor, const float *x, const 
     return worst;
 }
 
-/* On the way of a linear layer: the bits of the operations alone. */
+/* Norm and gate inside a linear layer give the bits of the separate operations. */
 static void check_fused(uint32_t id)
 {
     enum { ROWS = 3, COLS = 512, OUT = 96 };
@@ -155,7 +157,7 @@ static void check_fused(uint32_t id)
 }
 
 /* Three matrices over one input, the last of another type and the second of another height, with
- * few rows and many: the bits of each alone. */
+ * few rows and many, give the bits of each alone. */
 static void check_together(uint32_t id, uint32_t other)
 {
     enum { ROWS = 37, COLS = 256, MATRICES = 3 };
@@ -194,8 +196,8 @@ static void check_together(uint32_t id, uint32_t other)
     free(x);
 }
 
-/* Rows one by one, a few together and many together, and without sharing segments over blocks: the
- * same bits of each. */
+/* Rows one by one, a few together and many together, and without sharing segments over blocks, have
+ * equal bits. */
 static void check_linear_bits(const struct tensor *tensor, const struct weight *weight)
 {
     enum { ROWS = 70 };
@@ -223,7 +225,7 @@ static void check_linear_bits(const struct tensor *tensor, const struct weight *
     free(x), free(all), free(part);
 }
 
-/* Blocks of q4_1 that lie in one group take the factors of its first. */
+/* Gives all blocks of q4_1 in one group the factors of its first. */
 static void share_factors(struct tensor *tensor, uint32_t group)
 {
     unsigned char *blocks = (unsigned char *)(uintptr_t)tensor->data;
@@ -250,7 +252,8 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t 
         float *x = parity_randoms((size_t)rows * cols, 1);
         float *want = parity_randoms(n, 1);
         float *got = parity_copy(want, n);
-        for (uint32_t r = 0; r < rows; r++) /* rows of other sizes, one far from all */
+        /* rows of different magnitude, one far from the others */
+        for (uint32_t r = 0; r < rows; r++)
             for (uint32_t c = 0; c < cols; c++)
                 x[(size_t)r * cols + c] *= r == 3 ? 1e6f : (float)(1 + r);
         const bool accumulate = i % 2 == 1;
@@ -272,7 +275,7 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t 
 }
 
 /* Many rows where the options allow cuBLASLt, from its fewest on (tests/kit/simt has none: there
- * the own kernels compute them). */
+ * Banyan's own kernels compute them). */
 static void check_free(uint32_t id, uint32_t outputs, uint32_t cols)
 {
     enum { ROWS_FREE = 130 };
@@ -327,7 +330,7 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
     float *out = parity_poison(n * sizeof *got);
     cuda_embed(parity.device, &(struct embed_args){&weight, tokens_there, ROWS, out});
     parity_down(got, out, n * sizeof *got);
-    /* Factors of small blocks are rounded to 11 bits: of terms up to 0.6. */
+    /* Factors of small blocks are rounded to 11 bits, for terms up to 0.6. */
     parity_tell(parity_worst(got, want, n, 0.6 * 0x1p-11), "embed %s %u × %u", tensor.type->name,
                 vocab, cols);
     cuda_backend_weight_destroy(parity.device, &weight);

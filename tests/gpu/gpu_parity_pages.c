@@ -1,8 +1,9 @@
-/* gpu_parity_pages: copies of pages and of parts of one. */
+/* gpu_parity_pages: copies of pages, and of parts of a page. */
 #include "kernels/cuda/cuda_kv.h"
 #include "tests/gpu/gpu_parity.h"
 
-/* Out to pinned memory and back to other places: the same bytes; a part of a page alone. */
+/* Pages copied to pinned memory and back to other pages have the same bytes; so has a copied part
+ * of a page. */
 static void check_copies(void)
 {
     enum { PAGES = 9, MOVED = 5, TOKENS = 21 };
@@ -49,7 +50,7 @@ static void check_copies(void)
     free(pages), free(got), free(before);
 }
 
-/* What a copy of the first tokens of a page makes of the page `to`. */
+/* Makes the expected result of copying the first tokens of a page into the page `to`. */
 static void part_want(const struct kv_layout *layout, char *to, const char *from, uint32_t tokens)
 {
     const size_t bytes = cuda_kv_element_bytes(layout);

@@ -16,7 +16,7 @@ static void check_rmsnorm(uint32_t rows, uint32_t cols)
     args.y = parity_poison(n * sizeof *y);
     cuda_rmsnorm(parity.device, &args);
     parity_down(got, args.y, n * sizeof *got);
-    /* Results up to 3 × √cols at the utmost, some ulp each. */
+    /* Results are at most 3 × √cols, with some ulp of error each. */
     parity_tell(parity_worst(got, y, n, 4e-6), "rmsnorm %u × %u", rows, cols);
     parity_drop(args.x);
     parity_drop(args.weight);
@@ -44,7 +44,7 @@ static void check_rope(uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_
     angle.table = parity_poison(angles * sizeof *table);
     cuda_rope_table(parity.device, &angle);
     parity_down(got, angle.table, angles * sizeof *got);
-    /* The last bit of cos and sin in double may turn the rounding. */
+    /* The last bit of cos and sin in double may change the rounding. */
     parity_tell(parity_worst(got, table, angles, 1.2e-7), "rope_table %u × %u", rows, pairs);
     struct rope_args args = {x, table, rows, heads, head_dim, pairs, pairing};
     kernels_rope(parity.ref, &args);
@@ -87,7 +87,7 @@ static void check_logits(uint32_t rows, uint32_t vocab)
     struct logits_stats *want = parity_host(rows * sizeof *want);
     struct logits_stats *got = parity_host(rows * sizeof *got);
     double worst = 0;
-    for (uint32_t r = 0; r < rows; r++) /* a tie of the greatest: the first counts */
+    for (uint32_t r = 0; r < rows; r++) /* two equal greatest values: the first counts */
         logits[(size_t)r * vocab + vocab / 3] = logits[(size_t)r * vocab + vocab - 1] = 13;
     kernels_logits_stats(parity.ref, logits, rows, vocab, want);
     float *mine = parity_up(logits, n * sizeof *logits);

@@ -1,10 +1,10 @@
-/* gpu_ranks: a model of two processes on a device: sums, gathers, then engines against one alone.
+/* gpu_ranks: a model of two processes on a device: sums, gathers, then engines against one process
+ * alone.
  *
- * Usage: gpu_ranks [apart]. Where there are two devices each rank has its own, and NCCL if it is
- * there; else both are on one, and sums go over the host. On the processor there are two with
- * `apart`: sums stand in graphs then, in both ranks or, where one cannot, in none. 0 when all is
- * well, 77 without a device.
- */
+ * Usage: gpu_ranks [apart]. With two devices each rank has its own, and uses NCCL if it is
+ * installed. Otherwise both share one device, and sums go over the host. On the processor there are
+ * two devices with `apart`: sums are then part of graphs, in both ranks or, where one cannot
+ * capture, in none. Ends with 0 when all is well, 77 without a device. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,9 +63,9 @@ static void step_nothing(void *context)
     (void)context;
 }
 
-/* Steps of a shape, the second of which is captured and the third replayed, with a row more. Then
- * one rank has dropped the graph: both see the shape anew, capture it again, and replay. Between
- * them rank 0 has steps of its own, as of a draft model: no other waits for those. */
+/* Runs steps of a shape, of which the second is captured and the third replayed, with one row more.
+ * Then one rank drops the graph: both see the shape as new, capture it again, and replay. In
+ * between rank 0 has steps of its own, like a draft model's, for which no other rank waits. */
 static int steps(struct kernels *kernels, float *x, uint32_t own)
 {
     static const uint32_t rows[] = {3, 3, 4, 4, 4, 3};
@@ -166,7 +166,7 @@ static bool has_graphs(void)
     return simt_counts.graphs > 0;
 }
 
-/* Its own graphs fail: the other rank has none either. */
+/* Its own graphs fail, so the other rank uses none either. */
 static int follow_without_graphs(struct ranks *ranks, void *context)
 {
     simt_nccl_refuses_capture = 1;
@@ -240,7 +240,7 @@ static int compare(void)
     return 0;
 }
 
-/* In a child: a process that has asked a device cannot be forked any more. */
+/* Asks in a child process: after asking for a device, a process must not fork. */
 static bool has_device(void)
 {
     int status = 0;
@@ -258,7 +258,8 @@ static int run_operations(struct rank_group *group)
 }
 
 #if BANYAN_SIMT
-/* Each rank has a device of its own. Who was forked last ends first: he has the others' sockets. */
+/* Each rank has a device of its own. The group forked last ends first, because it holds the others'
+ * sockets. */
 static int run_apart(void)
 {
     struct rank_group engines;
@@ -305,7 +306,7 @@ int main(int argc, char **argv)
 #if BANYAN_SIMT
     if (argc > 1) {
         simt_devices = 1 + RANKS;
-        simt_old_devices = 1; /* no rank can take it */
+        simt_old_devices = 1; /* no rank may use the first device */
         first_device = 1;
         run = run_apart;
     }

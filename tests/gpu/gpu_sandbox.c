@@ -22,7 +22,7 @@
 enum {
     NOT_HERE = 77,
     PLACES_MAX = 64,
-    WARM = 6, /* steps of one shape: the second is captured, the others are graphs */
+    WARM = 6, /* steps of one shape: the second is captured, the others replay it */
 };
 
 struct places {
@@ -42,7 +42,7 @@ static void places_add(void *context, const char *path, bool is_node)
         (struct sandbox_place){descriptor, is_node ? SANDBOX_NODE : SANDBOX_READ};
 }
 
-/* As an engine's process does it: first the device, then the rules. */
+/* Confines itself like an engine's process: first the device, then the rules. */
 static void confine(const char *model)
 {
     const struct sandbox_network none = {.count = 0};
@@ -75,7 +75,7 @@ static void run(void)
            2 * GPU_PAIR_ANSWER, (unsigned long long)figures->pages_out);
 }
 
-/* The child ends at once: nothing of it may be removed by path. */
+/* The child ends without cleaning up: it may not remove anything by path. */
 static void child(const char *model)
 {
     if (!kernels_can_run("cuda")) {
@@ -97,7 +97,7 @@ int main(void)
     }
     const char *model = engine_run_make_model();
     fflush(stdout);
-    const pid_t pid = fork(); /* before the device: a fork could not use it */
+    const pid_t pid = fork(); /* before the device is used: a forked process could not use it */
     CHECK(pid >= 0);
     if (pid == 0)
         child(model);

@@ -1,11 +1,11 @@
-/* gpu_shape: writes a model of a known llama's dimensions with seeded random weights, for
- * `banyan bench` on a device and gpu_engine: a tokenizer of bytes, no sense.
+/* gpu_shape: writes a model of a known llama's dimensions with seeded random weights, for `banyan
+ * bench` on a device and for gpu_engine; its tokenizer has bytes, its texts no meaning.
  *
- * usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS]
- * TYPE is that of the layers' matrices; embedding and output layer are bf16 (8b; 1b uses one for
- * both). The weights are a block of random ones for each width, again and again from another place
- * of it on: 16 GB are written as fast as the disk takes them. With LAYERS there are
- * as many words as the block holds: none has the weights of another, and one is the likeliest. */
+ * usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS] TYPE is that of the layers' matrices; embedding
+ * and output layer are bf16 (8b; 1b uses one matrix for both). The weights are a random block for
+ * each width, repeated from another offset each time: 16 GB are written as fast as the disk takes
+ * them. With LAYERS the vocabulary is as large as the block allows, so that no two words have the
+ * same weights and one word is the likeliest. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const struct shape SHAPES[] = {
     {"8b", 32, 4096, 14336, 32, 8, 128, 128256, 8192, true},
 };
 
-/* What follows the head, in the file's order. */
+/* A tensor after the head, in the file's order. */
 struct part {
     const struct tensor_type_info *type;
     uint32_t cols;
@@ -46,7 +46,7 @@ struct maker {
     struct {
         const struct tensor_type_info *type;
         uint32_t cols;
-        unsigned char *bytes; /* POOL_BYTES of them, whole blocks */
+        unsigned char *bytes; /* POOL_BYTES of them, in whole blocks */
         size_t filled;
     } pools[8];
 };
@@ -119,7 +119,8 @@ static void add_all(struct maker *maker, const struct shape *shape)
         add_layer(maker, shape, layer);
 }
 
-/* Random weights of a type whose products with `cols` inputs are about as large as those. */
+/* Returns random weights of a type whose products with `cols` inputs are about as large as the
+ * inputs. */
 static const unsigned char *pool_of(struct maker *maker, const struct part *part, size_t *filled)
 {
     uint32_t i = 0;

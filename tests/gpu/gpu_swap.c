@@ -1,6 +1,7 @@
-/* gpu_swap: what a step asks of the runtime while a sequence's pages go to host memory and back
- * beside it (tests/kit/simt): its own work, one batch each way with three events, and no wait, of
- * the host or of the step's stream. Tokens are those of the same text undisturbed. */
+/* gpu_swap: what a step requests of the runtime while a sequence's pages go to host memory and back
+ * beside it (tests/kit/simt): its own work, one batch in each direction with three events, and no
+ * wait, neither of the host nor of the step's stream. The tokens are those of the same text
+ * undisturbed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 
 enum { WARM = 4, EVENTS_A_BATCH = 3 };
 
-/* Calls of one step; graphs are there by now. */
+/* Returns the calls of one step; graphs exist by then. */
 static struct simt_counts calls_of(struct step_world *world)
 {
     const struct simt_counts before = simt_counts;
@@ -24,7 +25,7 @@ static struct simt_counts calls_of(struct step_world *world)
                                 .graphs = simt_counts.graphs - before.graphs};
 }
 
-/* The event counter sees a wait of the step's stream: a fourth event. */
+/* Checks that the event counter notices a wait of the step's stream: a fourth event. */
 static void check_control(struct step_world *world)
 {
     const uint32_t page = world->step.pool.free_pages[world->step.pool.free_count - 1];
@@ -45,7 +46,7 @@ static void check_calls(const struct simt_counts *swapped, const struct simt_cou
     CHECK(swapped->launches + swapped->graphs > 0);
     CHECK(swapped->allocations == undisturbed->allocations);
     CHECK(swapped->events == undisturbed->events + 2 * EVENTS_A_BATCH);
-#ifndef BANYAN_SLOW_CHECKS /* which overwrite free pages, with a wait each */
+#ifndef BANYAN_SLOW_CHECKS /* slow checks overwrite free pages, with a wait each */
     const uint64_t copies = swapped->copies - undisturbed->copies;
     CHECK(copies >= 2 && copies <= figures->pages_out + figures->pages_in);
     CHECK(swapped->waits == undisturbed->waits);
@@ -67,7 +68,7 @@ int main(void)
     const struct simt_counts before = simt_counts;
     step_pause(&world->step, world->step.sequences.order[victim], &grant);
     const struct simt_counts paused = simt_counts;
-    struct simt_counts swapped = calls_of(world); /* there is room: it comes back at once */
+    struct simt_counts swapped = calls_of(world); /* there is room, so it resumes at once */
     swapped.copies += paused.copies - before.copies;
     swapped.waits += paused.waits - before.waits;
     swapped.events += paused.events - before.events;

@@ -1,15 +1,15 @@
-/* gpu_table: no operation is missing in a table: that of the processor, and of a device in builds
- * that have it. Runs nothing, so it needs no device. */
+/* gpu_table: no operation is missing in a table: the processor's, and the device's in builds that
+ * have it. Runs no operation, so it needs no device. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/kernels_ops.h"
 
-/* Functions alone stand behind `open`, one after the other. */
+/* From `open` on the struct has functions only, one after the other. */
 static const size_t BEGIN = offsetof(struct kernels_ops, open);
 
-/* Functions between two places of the table that are NULL. */
+/* Returns the number of functions between two offsets of the table that are NULL. */
 static int missing(const struct kernels_ops *ops, size_t begin, size_t end)
 {
     void (*function)(void);
@@ -29,7 +29,7 @@ static int check(const char *name, bool is_well)
 
 int main(void)
 {
-    const struct kernels_ops *device = &cuda_ops; /* NULL in builds without */
+    const struct kernels_ops *device = &cuda_ops; /* NULL in builds without a device */
     const size_t drawer = offsetof(struct kernels_ops, drawer_create);
     const size_t behind = offsetof(struct kernels_ops, measure_ceilings);
     int failed = check("the processor's operations", missing(&cpu_ops, BEGIN, drawer) == 0);
