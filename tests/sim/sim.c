@@ -1,10 +1,9 @@
-/* sim: the engine's step, planner, trees and pages against thousands of drawn runs.
+/* sim: the engine's step, planner, trees and pages against thousands of random runs.
  *
- * Owns:     the command line, and telling which seed failed.
+ * Owns:     the command line, and the message that names a failed seed.
  * Thread:   one.
  * Cost:     a few milliseconds a seed.
- * Not here: a run (sim_world), what is drawn (sim_load).
- */
+ * Not here: a run (sim_world), what is drawn (sim_load). */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,14 +15,14 @@
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_world.h"
 
-/* Each so many seeds one is run twice: the same seed gives the same run. */
+/* One of this many seeds is run twice: the same seed must give the same run. */
 enum { TWICE = 16 };
 
 struct arguments {
     uint64_t first;
     uint64_t seeds;
-    const char *kind;     /* only its seeds; NULL = all */
-    const char *arrivals; /* a file; NULL = drawn */
+    const char *kind;     /* only seeds of this kind; NULL: all */
+    const char *arrivals; /* a file; NULL: drawn */
     struct sim_trace trace;
     struct sim_machine machine;
     bool is_traced;
@@ -31,7 +30,7 @@ struct arguments {
 
 static char replay[256];
 
-/* Whatever ends the run (an assertion, a wrong answer) says how to see it again. */
+/* Prints the command that repeats the run, whatever ended it (an assertion, a wrong answer). */
 static void on_abort(int signal_number)
 {
     ssize_t written = write(STDERR_FILENO, replay, strlen(replay));
@@ -82,7 +81,7 @@ static void parse(struct arguments *out, int argc, char **argv)
     }
 }
 
-/* The seed's own, or the one that was asked for. */
+/* Returns the seed's own kind, or the requested one. */
 static uint32_t kind_of(const struct arguments *arguments, uint64_t seed)
 {
     return arguments->kind != NULL ? sim_load_kind_find(arguments->kind)
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
     if (arguments.kind != NULL && sim_load_kind_name(sim_load_kind_find(arguments.kind)) == NULL)
         usage();
     signal(SIGABRT, on_abort);
-    log_open(STDERR_FILENO, LOG_ERROR, "sim"); /* a host tier that is too small is the rule here */
+    log_open(STDERR_FILENO, LOG_ERROR, "sim"); /* a host tier that is too small is normal here */
     if (arguments.arrivals != NULL && !sim_trace_open(&arguments.trace, arguments.arrivals))
         return 2;
     uint64_t end = arguments.first + arguments.seeds;
@@ -176,10 +175,10 @@ int main(int argc, char **argv)
         printf("sim: %" PRIu64 " batches of copies, %" PRIu64 " were waited for\n", sum.copies,
                sum.copies_waited);
     if (sum.guesses_right + sum.guesses_wrong > 0)
-        printf("sim: %" PRIu64 " guesses were right, %" PRIu64 " wrong\n", sum.guesses_right,
+        printf("sim: %" PRIu64 " drafts were right, %" PRIu64 " wrong\n", sum.guesses_right,
                sum.guesses_wrong);
     if (sum.wait_steps > 0)
-        printf("sim: light ones beside a flood waited %u steps at most, %.0f %% of the bound\n",
+        printf("sim: light tenants beside a flood waited at most %u steps, %.0f %% of the bound\n",
                sum.wait_steps, 100 * sum.wait_served);
     return 0;
 }

@@ -11,15 +11,18 @@
 enum {
     SECOND_US = 1000000,
     ALONE_STEPS_MAX = 1,
-    STILL_STEPS_MAX = 64,           /* with pages: the quanta of one there and of one come in */
-    PAUSED_STEPS_MAX = SIM_CONTEXT, /* without: until a younger one has ended */
-    QUANTUM_STEPS = 32, /* that a resumed sequence computes before its equals may pause it */
+    /* with pages: the quanta of one sequence that runs and of one that has come in */
+    STILL_STEPS_MAX = 64,
+    PAUSED_STEPS_MAX = SIM_CONTEXT, /* without pages: until a younger sequence has ended */
+    /* that a resumed sequence computes before others of its class may preempt it */
+    QUANTUM_STEPS = 32,
 };
 
 static const double price_cached = 0.1;
 static const double price_generated = 2;
-static const double price_guess = 0.5;           /* that was wrong */
-static const double price_room_step = 0.01 / 16; /* a token's room in pages, whatever their size */
+static const double price_guess = 0.5; /* a rejected draft token */
+/* a token's room in pages for one step, whatever their size */
+static const double price_room_step = 0.01 / 16;
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct sim_account *account,
                                                         const char *format, ...)
@@ -99,9 +102,9 @@ static enum service_class class_of(const struct sim_account *account, uint32_t c
     return account->clients[client].service_class;
 }
 
-/* --- what is there to be seen --- */
+/* --- what can be observed --- */
 
-/* A sequence that was not there at the last look. */
+/* Records a sequence that was absent at the last look. */
 static void look_new(struct sim_account *account, struct sim_place *place,
                      const struct sequence *sequence)
 {
@@ -114,7 +117,7 @@ static void look_new(struct sim_account *account, struct sim_place *place,
     asked->is_waiting = false;
 }
 
-/* Its first pages: what stands in them before its first row was found. */
+/* Records which of its tokens were in the cache: those before its first row. */
 static void look_found(struct sim_account *account, struct sim_place *place,
                        const struct sequence *sequence)
 {
@@ -142,7 +145,7 @@ static void look(struct sim_account *account)
     }
 }
 
-/* A request that nothing keeps from being admitted now. */
+/* Returns whether a request could be admitted now. */
 static bool look_may_enter(const struct sim_account *account, uint32_t slot)
 {
     struct ticket *ticket = &account->step->options.tickets->slots[slot];
@@ -160,7 +163,8 @@ bool sim_account_may_enter(const struct sim_account *account)
     return false;
 }
 
-/* Pages that sequences of more urgent classes may still grow by, and of all one each. */
+/* Returns the pages that sequences of more urgent classes may still grow by, and one for each
+ * sequence. */
 static uint32_t look_growth(const struct sim_account *account, enum service_class service_class)
 {
     const struct step *step = account->step;
@@ -177,9 +181,9 @@ static uint32_t look_growth(const struct sim_account *account, enum service_clas
     return growth;
 }
 
-/* Whether so many tokens have room beside what is kept for other classes, whoever of its own gives
- * its pages: what more urgent ones have held at once in the last second and grow by, and the less
- * urgent ones' floors, if those have work. */
+/* Returns whether so many tokens have room beside what is kept for other classes, if the own class
+ * gives its pages. Kept are what more urgent classes have held at once in the last second and what
+ * they grow by, and the floors of less urgent classes with work. */
 static bool look_has_room(const struct sim_account *account, enum service_class service_class,
                           uint32_t tokens)
 {
@@ -196,12 +200,13 @@ static bool look_has_room(const struct sim_account *account, enum service_class 
         else if (c > (uint32_t)service_class && account->has_work[c])
             floors += floor_pages;
     }
-    floors = floors < left ? floors : left; /* they keep nobody out who needs nearly all */
+    /* floors do not keep out a sequence that needs nearly all pages */
+    floors = floors < left ? floors : left;
     return whole + peaks + floors + look_growth(account, service_class) <= all;
 }
 
-/* Whether the table has a place for one more of a class: half of them are one class's at most, an
- * eighth stays for each other. */
+/* Returns whether the table has a slot for one more sequence of a class: one class may have half of
+ * them, and an eighth stays for each other class. */
 static bool look_has_place(const struct sim_account *account, enum service_class service_class)
 {
     uint32_t places = account->step->places;
@@ -215,7 +220,7 @@ static bool look_has_place(const struct sim_account *account, enum service_class
     return taken < places && 2 * held[service_class] < places;
 }
 
-/* Which classes have somebody who computes, is paused, or may come in. */
+/* Determines which classes have a sequence that computes, is preempted, or may come in. */
 static void look_work(struct sim_account *account)
 {
     const struct step *step = account->step;
@@ -229,7 +234,8 @@ static void look_work(struct sim_account *account)
             account->has_work[class_of(account, account->places[p].client)] = true;
 }
 
-/* Whether anybody of a class waits who has no room: nobody of it passes such a one. */
+/* Determines which classes have a waiting sequence without room; others of its class may not pass
+ * it. */
 static void look_short(const struct sim_account *account, bool is_short[SERVICE_CLASS_COUNT])
 {
     const struct step *step = account->step;
@@ -241,7 +247,7 @@ static void look_short(const struct sim_account *account, bool is_short[SERVICE_
     }
 }
 
-/* Which clients have something that is kept waiting by nothing but others of their class. */
+/* Determines which clients have work that only others of their class keep waiting. */
 static void look_clients(struct sim_account *account)
 {
     const struct step *step = account->step;
@@ -277,7 +283,7 @@ static void look_clients(struct sim_account *account)
     }
 }
 
-/* The engine's account of a client, or NULL. */
+/* Returns the engine's account of a client, or NULL. */
 static const struct scheduler_client *their_account(const struct sim_account *account,
                                                     const struct sim_client *client)
 {
@@ -289,7 +295,7 @@ static const struct scheduler_client *their_account(const struct sim_account *ac
     return NULL;
 }
 
-/* What the engine has charged a client; < 0 when it has no account. */
+/* Returns what the engine has charged a client; < 0 when it has no account. */
 static double their_charge(const struct sim_account *account, const struct sim_client *client)
 {
     const struct scheduler_client *theirs = their_account(account, client);
@@ -334,7 +340,7 @@ static uint32_t pass_place(const struct sim_account *account, const uint32_t *pa
     return 0;
 }
 
-/* Each tenant that waits for this prompt pays as much as its own. */
+/* Each tenant that waits for this prompt is charged the same share as its own. */
 static void pass_charge_fill(struct sim_account *account, uint32_t index, double charge)
 {
     const struct sequence *sequence = &account->step->sequences.slots[index];
@@ -357,8 +363,8 @@ static void pass_charge_fill(struct sim_account *account, uint32_t index, double
         account->clients[payers[i]].charge += charge / count;
 }
 
-/* Rows first … first + rows − 1 of a sequence; the last one of all its tokens gives one more, and
- * those behind it are of guesses. */
+/* Charges rows first … first + rows − 1 of a sequence. The row of its last token gives one more
+ * token; the rows behind it are drafts. */
 static void pass_charge(struct sim_account *account, uint32_t index, uint32_t first, uint32_t rows)
 {
     const struct sequence *sequence = &account->step->sequences.slots[index];
@@ -416,7 +422,7 @@ void sim_account_pass(struct sim_account *account, const struct model_batch *bat
 
 /* --- charges --- */
 
-/* Tokens, and guesses that were none: known once the step is over. */
+/* Counts tokens and rejected drafts, which are known once the step is over. */
 static void after_drawn(struct sim_account *account)
 {
     for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
@@ -434,8 +440,8 @@ static void after_drawn(struct sim_account *account)
     }
 }
 
-/* The engine charges what was executed and nothing else, to whom it was executed for. For pages it
- * may charge less: who is held off by others cannot help it that it holds some. */
+/* The engine charges exactly what was executed, to the client it was executed for. For pages it may
+ * charge less: a client that others hold off is not to blame for the pages it holds. */
 static void after_charges(struct sim_account *account)
 {
     for (uint32_t c = 0; c < account->client_count; c++) {
@@ -453,9 +459,10 @@ static void after_charges(struct sim_account *account)
     }
 }
 
-/* --- who may not stand still --- */
+/* --- sequences that may not stand still --- */
 
-/* Steps that other clients' first prompts may have before anybody: a quantum of tokens of each. */
+/* Returns the steps that other clients' first prompts may take first: a quantum of tokens for each.
+ */
 static uint32_t after_oldest_firsts(const struct sim_account *account)
 {
     uint64_t tokens = 0;
@@ -464,8 +471,8 @@ static uint32_t after_oldest_firsts(const struct sim_account *account)
     return (uint32_t)(tokens / account->knobs->rows_max);
 }
 
-/* The oldest sequence of the most urgent class goes on, unless its client has had so much more than
- * others that it is held off: how much that may be is the bound's matter. */
+/* The oldest sequence of the most urgent class advances, unless its client has had so much more
+ * than others that it is held off. The bound limits how much that may be. */
 static void after_oldest(struct sim_account *account)
 {
     const struct sequence_table *table = &account->step->sequences;
@@ -495,10 +502,10 @@ static void after_oldest(struct sim_account *account)
               service_class_name(class_of(account, place->client)), place->slot);
 }
 
-/* A client that has one sequence, which decodes, has a row in every step, whatever others have
- * running: of the most urgent class with work, unless it has had too much, or a step has fewer
- * places than twice the clients (floors may have half of them), or few rows beside a prompt, or it
- * needs a page first, or its pages are on their way. */
+/* A client with one sequence, which decodes, has a row in every step, whatever others have running.
+ * This holds for the most urgent class with work, except when the client has had too much, when a
+ * step has fewer slots than twice the clients (floors may take half of them) or few rows beside a
+ * prompt, or when the sequence needs a page first or its pages are being copied. */
 static void after_alone(struct sim_account *account)
 {
     uint32_t running[SIM_CLIENTS_MAX] = {0};
@@ -512,7 +519,7 @@ static void after_alone(struct sim_account *account)
             continue;
         clients += running[place->client]++ == 0;
         if (place->rows > 0 && (uint32_t)place->runs_in < first)
-            first = place->runs_in; /* that of who waits for its prompt */
+            first = place->runs_in; /* the class of the request that waits for its prompt */
         uint32_t class = class_of(account, place->client);
         first = class < first ? class : first;
     }
@@ -535,8 +542,9 @@ static void after_alone(struct sim_account *account)
 
 /* --- the bound between two clients of a class --- */
 
-/* U + Q of two clients: a step's rows, a found prompt, what all sequences generate and hold in a
- * quantum. Held and throttled ones are charged for pages too: a hundredth on top of it all. */
+/* U + Q of two clients: a step's rows, a cached prompt, what all sequences generate and hold in a
+ * quantum. Clients that are held off or throttled are charged for pages too, which adds a
+ * hundredth. */
 static double bound_half(const struct sim_account *account, uint32_t least_weight)
 {
     const struct sim_knobs *knobs = account->knobs;
@@ -574,7 +582,8 @@ static void bound_pair(struct sim_account *account, uint32_t a, uint32_t b)
         account->spread = (pair->most - pair->least) / limit;
 }
 
-/* Both want more. How often that was judged is told, so that no excuse swallows the rest. */
+/* Counts pairs that both want more, and how often the bound was checked, so that exceptions cannot
+ * hide most cases. */
 static void bound_of_two(struct sim_account *account, uint32_t a, uint32_t b)
 {
     account->pairs_wanted++;
@@ -584,9 +593,9 @@ static void bound_of_two(struct sim_account *account, uint32_t a, uint32_t b)
     bound_pair(account, a, b);
 }
 
-/* Who had something to admit or resume after the last step and after this one was kept waiting
- * through all of this one. A client with a stopped reader is not, for that is what it waits for.
- * Nothing bounds what those who run may have when nobody may be paused for another. */
+/* A client that had something to admit or resume after the last step and after this one was kept
+ * waiting during all of this one. A client with a stopped reader was not, because it waits for that
+ * reader. Nothing bounds what running sequences may have when none may be preempted for another. */
 static void after_bound(struct sim_account *account)
 {
     if (account->knobs->preemption == ENGINE_PREEMPTION_OFF)
@@ -608,8 +617,8 @@ static void after_bound(struct sim_account *account)
 /* --- a light client beside a flood --- */
 
 /* While a request of a client that has nothing else in the table waits to come in, the flood is
- * served 2·(U + Q) at most: the bound of two clients, of which one gets nothing. Each step charges
- * a token or more: so many steps does it wait at most. */
+ * served at most 2·(U + Q): the bound of two clients, one of which gets nothing. Each step charges
+ * at least a token, so this also bounds the number of steps. */
 static void after_rush(struct sim_account *account)
 {
     const struct sim_client *flood = &account->clients[0];
@@ -634,7 +643,7 @@ static void after_rush(struct sim_account *account)
 
 /* --- classes --- */
 
-/* A class is short when it had something that this step gave no row, or fewer than it could use. */
+/* A class is short when it had work that this step gave no row, or fewer rows than it could use. */
 static void after_short(struct sim_account *account)
 {
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
@@ -676,8 +685,9 @@ static void second_add(struct sim_account *account, int64_t now_us)
     }
 }
 
-/* What a class that wants more had in the last second: its floor less a quarter, as the engine's
- * second has ten parts and those of the classes between are served as they come, and two steps. */
+/* A class that wants more must have had three quarters of its floor in the last second. The quarter
+ * allows for the ten parts of the engine's second, for the floors of the classes in between, which
+ * are served as they come, and for two steps. */
 static void after_floors(struct sim_account *account, int64_t now_us)
 {
     second_add(account, now_us);
@@ -686,7 +696,7 @@ static void after_floors(struct sim_account *account, int64_t now_us)
             account->short_since_us[c] = -1;
         else if (account->short_since_us[c] < 0)
             account->short_since_us[c] = now_us;
-        /* With few sequences or rows one for a class is none for another. */
+        /* With few sequences or rows, one for a class is none for another. */
         bool is_second = account->knobs->sequences_max > SERVICE_CLASS_COUNT &&
                          account->knobs->rows_max >= SIM_PAGE && account->short_since_us[c] >= 0 &&
                          account->short_since_us[c] <= now_us - SECOND_US;

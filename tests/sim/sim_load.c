@@ -20,7 +20,7 @@ static const struct sim_knobs KINDS[] = {
 #undef SIM_KIND
 };
 
-/* The last two are only run by name, so that the seeds of the others stay what they are. */
+/* The last two kinds run only by name, so that the seeds of the others keep their runs. */
 enum { KINDS_ALL = sizeof(KINDS) / sizeof(KINDS[0]), KINDS_COUNT = KINDS_ALL - 2 };
 
 uint32_t sim_load_kind_count(void)
@@ -41,7 +41,7 @@ const char *sim_load_kind_name(uint32_t kind)
     return kind < KINDS_ALL ? KINDS[kind].kind : NULL;
 }
 
-/* Between half and one and a half of what is typical. */
+/* Returns a number between half and one and a half of the typical one. */
 static uint32_t knobs_around(struct rng *rng, uint32_t typical, uint32_t least, uint32_t most)
 {
     uint32_t drawn = (uint32_t)(typical / 2 + rng_below(rng, typical + 1));
@@ -80,7 +80,8 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
     static const uint32_t budgets[] = {0, 1, 2, 10};
     out->step_ms = out->slow * budgets[rng_below(&rng, 4)];
     out->urgent_step_ms = out->slow * (uint32_t)(1 + rng_below(&rng, 3));
-    static const uint32_t shared_us[] = {0, 260, 320}; /* as many as there are, two rows, five */
+    /* all decodes in every step, the time of two rows, of five */
+    static const uint32_t shared_us[] = {0, 260, 320};
     out->shared_us = out->slow * shared_us[seed % 3];
     static const uint32_t quanta[] = {1, 16, 64, 256, 1024};
     out->fair_quantum = quanta[rng_below(&rng, 5)];
@@ -91,7 +92,7 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
         return;
     out->tenants = 2;
     out->batching = ENGINE_BATCHING_CONTINUOUS;
-    out->preemption %= ENGINE_PREEMPTION_OFF; /* nothing is promised without */
+    out->preemption %= ENGINE_PREEMPTION_OFF; /* without preemption nothing is promised */
 }
 
 uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng)
@@ -107,7 +108,7 @@ uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound)
     return rng_below(rng, 1000) < permille ? drawn : SIM_NEVER;
 }
 
-/* One of `count` by its weight. */
+/* Returns one of `count` indexes by weight. */
 static uint32_t draw_weighted(const uint32_t *weights, uint32_t count, struct rng *rng)
 {
     uint32_t sum = 0;
@@ -130,7 +131,7 @@ static enum service_class draw_class(const struct sim_knobs *knobs, struct rng *
                                              SERVICE_CLASS_COUNT, rng);
 }
 
-/* Of tenant 0, short, and at the same moment as the one before it. */
+/* Makes a request of tenant 0, short, at the same moment as the one before it. */
 static void draw_flood(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
                        int64_t arrival_us)
 {
@@ -162,7 +163,7 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
         .source = (enum sim_source)draw_weighted(knobs->source, SIM_SOURCE_COUNT, rng),
         .is_uncached = rng_below(rng, 25) == 0,
     };
-    /* Bursts: several at the same moment. */
+    /* Bursts: several requests at the same moment. */
     if (rng_below(rng, 4) == 0)
         out->arrival_us = arrival_us;
     draw_flood(out, knobs, rng, arrival_us);
@@ -174,7 +175,7 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
         out->stop_tokens = SIM_NEVER;
 }
 
-/* Who begins with the same two blocks is the same tenant. */
+/* Requests that begin with the same two blocks are of the same tenant. */
 void sim_load_trace(struct sim_draw *draw, const struct sim_knobs *knobs,
                     const struct sim_arrival *arrival)
 {

@@ -1,8 +1,8 @@
-/* sim_load: who asks what and when, drawn from a seed.
+/* sim_load: who asks for what and when, drawn from a seed.
  *
- * Owns:     nothing; draws into the caller's structs.
+ * Owns:     nothing; writes into the caller's structs.
  * Thread:   one.
- * Cost:     a few draws a token.
+ * Cost:     a few random numbers a token.
  * Not here: running it (sim_world).
  */
 #pragma once
@@ -14,7 +14,7 @@
 
 enum {
     SIM_CONTEXT = 192, /* tokens: 12 pages */
-    SIM_PAGE = 16,     /* tokens of a page, but where the machine's are larger */
+    SIM_PAGE = 16,     /* tokens of a page, unless the machine's are larger */
     SIM_REQUESTS_MAX = 1040,
     SIM_TENANTS_MAX = 40,
     SIM_PUBLISHED_MAX = 8,
@@ -32,10 +32,10 @@ enum sim_source {
     SIM_SOURCE_COUNT,
 };
 
-/* Of a whole call of the program. */
+/* Settings of the whole program call. */
 struct sim_machine {
-    uint32_t page_tokens; /* 16, or a multiple that SIM_CONTEXT is one of */
-    uint32_t late_steps;  /* that copies of pages take beside the work; 0 = none */
+    uint32_t page_tokens; /* 16, or a multiple that divides SIM_CONTEXT */
+    uint32_t late_steps;  /* steps that page copies take beside the work; 0: none */
 };
 
 struct sim_knobs {
@@ -49,40 +49,40 @@ struct sim_knobs {
     uint32_t host_pages;
     uint32_t rows_max;
     uint32_t sequences_max;
-    uint32_t gap_us; /* between arrivals, on average */
+    uint32_t gap_us; /* mean time between arrivals */
     uint32_t cancels;
-    uint32_t stops;     /* readers who stop */
-    uint32_t deadlines; /* … of requests */
+    uint32_t stops;     /* readers that stop */
+    uint32_t deadlines; /* requests with a deadline */
     uint32_t changes;   /* grants given or taken, prompts unpublished, per request */
     uint32_t pin_percent;
     uint32_t batching; /* enum engine_batching */
     uint32_t step_ms;
-    uint32_t classes[SERVICE_CLASS_COUNT]; /* weights of the draw; all 0: standard */
+    uint32_t classes[SERVICE_CLASS_COUNT]; /* weights of the classes; all 0: standard */
     uint32_t weights;                      /* tenants whose weight is not 100 */
-    uint32_t flood; /* requests that come from tenant 0, in bursts, of class flood_class */
+    uint32_t flood; /* requests of tenant 0 that come in bursts, in class flood_class */
     uint32_t flood_class;
-    uint32_t rush; /* the first so many requests: all at once, of tenant 0; the others are light */
-    uint32_t prompt_most; /* tokens of a prompt; 0 = any number */
-    uint32_t forever;     /* of the readers that stop: those who never go on */
-    uint32_t deaf;        /* only readers of the first so many tenants stop; 0 = of any */
+    uint32_t rush; /* this many first requests come at once, from tenant 0; the others are light */
+    uint32_t prompt_most; /* most tokens of a prompt; 0: any number */
+    uint32_t forever;     /* stopped readers that never go on */
+    uint32_t deaf;        /* only readers of this many first tenants stop; 0: of any */
+    uint32_t circles; /* of 1000 tokens, those that continue a circle; > 0: the engine speculates */
+    uint32_t cancels_paused; /* requests that are cancelled as soon as they are preempted */
     uint32_t
-        circles; /* of 1000 tokens: those that repeat a circle; > 0: the engine guesses ahead */
-    uint32_t cancels_paused; /* requests that are cancelled as soon as they are paused */
-    uint32_t
-        changes_paused; /* grants taken, prompts unpublished, while somebody is paused, a step */
-    uint32_t slow;      /* times the model's usual time; 0 = 1 */
+        /* grants taken and prompts unpublished while a sequence is preempted, per step */
+        changes_paused;
+    uint32_t slow; /* times the model's usual time; 0: 1 */
     uint32_t fair_quantum;
     uint32_t floor_percent;
     uint32_t preemption; /* enum engine_preemption */
     uint32_t urgent_step_ms;
     uint32_t shared_us;
     bool is_trace;    /* arrivals and lengths like Azure's (sim_trace) */
-    bool is_uncached; /* the option of the server */
-    bool is_long;     /* answers long enough to throttle */
+    bool is_uncached; /* the server's option */
+    bool is_long;     /* answers long enough to be throttled */
     uint32_t source[SIM_SOURCE_COUNT];
 };
 
-/* A text that a domain's pages may hold. */
+/* A text that a domain's pages may contain. */
 struct sim_text {
     uint32_t count;
     uint32_t tokens[SIM_CONTEXT];
@@ -93,48 +93,49 @@ enum { SIM_NEVER = UINT32_MAX };
 struct sim_draw {
     uint32_t tenant;
     int64_t arrival_us;
-    int64_t deadline_us;   /* after the arrival; 0 = none */
+    int64_t deadline_us;   /* after the arrival; 0: none */
     uint32_t cancel_steps; /* after the arrival, or SIM_NEVER */
-    uint32_t stop_tokens;  /* the reader stops after so many … */
-    uint32_t resume_steps; /* … and goes on after so many steps */
+    uint32_t stop_tokens;  /* the reader stops after this many tokens … */
+    uint32_t resume_steps; /* … and goes on after this many steps */
     uint32_t tokens_max;
     uint32_t choices;
     enum service_class service_class;
-    bool is_forever; /* the reader who stops does so for good */
+    bool is_forever; /* the reader stops for good */
     bool is_cancelled_paused;
     float temperature;
     bool is_uncached; /* without a domain */
     enum sim_source source;
-    struct sim_arrival traced; /* its prompt, if it has one (generated > 0) */
+    struct sim_arrival traced; /* its prompt, if the run has traced ones (generated > 0) */
 };
 
-/* Kinds that seeds choose among; those after them run only when asked for by name. */
+/* Returns the number of kinds that seeds choose from; the kinds after them run only by name. */
 uint32_t sim_load_kind_count(void);
-/* Of all kinds; their number when there is none of that name. */
+/* Returns the index among all kinds; their number when none has that name. */
 uint32_t sim_load_kind_find(const char *name);
 const char *sim_load_kind_name(uint32_t kind);
 
-/* The knobs of a seed's run of a kind. */
+/* Sets the knobs of a seed's run of a kind. */
 void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
                     const struct sim_machine *machine);
-/* The weight of one more tenant. */
+/* Returns the weight of one more tenant. */
 uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng);
-/* Request `index`, `arrival_us` being that of the one before it. */
+/* Draws request `index`; `arrival_us` is that of the one before it. */
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
                    uint32_t index, int64_t arrival_us);
 
-/* The draw becomes one of a trace, whose time is the arrival's. */
+/* Replaces the draw's lengths and arrival by those of a trace. */
 void sim_load_trace(struct sim_draw *draw, const struct sim_knobs *knobs,
                     const struct sim_arrival *arrival);
-/* Its prompt: the blocks, the same ones for all who have them, and what follows. */
+/* Makes the prompt of a traced request: its blocks, equal for all requests that have them, and new
+ * tokens. */
 void sim_load_traced(struct sim_text *out, const struct sim_arrival *arrival, struct rng *rng,
                      uint32_t room);
 
-/* `count` new tokens at the end of `text`, as many as fit below `room`. */
+/* Appends `count` new tokens to `text`, as many as fit below `room`. */
 void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room);
-/* System prompt `index` of a tenant: the same for every call of one run. */
+/* Makes system prompt `index` of a tenant, the same in every call of one run. */
 void sim_load_system(struct sim_text *out, uint64_t seed, uint32_t tenant, uint32_t index);
 /* Changes one token, most often the last or the first of a page, and may cut what follows. */
 void sim_load_twist(struct sim_text *text, struct rng *rng);
-/* 0 … bound − 1 with a chance of `permille` in 1000, else SIM_NEVER. */
+/* Returns 0 … bound − 1 with a chance of `permille` in 1000, else SIM_NEVER. */
 uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound);

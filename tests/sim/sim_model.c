@@ -84,7 +84,7 @@ uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position)
     return hash_mix64(chain + 0x9e3779b97f4a7c15u * ((uint64_t)position << 32 | (token + 1)));
 }
 
-/* Circles of eight; that of the end token leaves it out. */
+/* Circles have eight tokens; the end token's circle omits it. */
 static uint32_t logits_next(uint32_t token)
 {
     bool is_last = token % 8 == 7 || token + 1 == SIM_MODEL_END_TOKEN;
@@ -96,7 +96,7 @@ void sim_model_logits(uint64_t chain, uint32_t token, uint32_t circles, float *o
     for (uint32_t t = 0; t < SIM_MODEL_VOCAB; t++)
         out[t] = (float)(rng_unit(hash_mix64(chain ^ (t + 1) * 0xd1342543de82ef95u)) * 8);
     if (hash_mix64(chain + 1) % 1000 < circles)
-        out[logits_next(token)] += 1000; /* whatever noise and temperature */
+        out[logits_next(token)] += 1000; /* decides, whatever noise and temperature are */
 }
 
 /* --- entries of pages --- */
@@ -170,7 +170,7 @@ static bool forward_is_last(const struct model_batch *batch, uint32_t row)
     return row + 1 == batch->rows || batch->kv.sequence[row + 1] != batch->kv.sequence[row];
 }
 
-/* Rows that attention may read together have those pages in common, and see that far. */
+/* Checks that rows which attention may read together share those pages, and see that far. */
 static void forward_check_groups(const struct model *model, const struct model_batch *batch)
 {
     const struct kv_rows *kv = &batch->kv;
@@ -194,8 +194,8 @@ static void forward_check_groups(const struct model *model, const struct model_b
     }
 }
 
-/* All rows are written before any sequence is read again: one that writes to a page which another
- * reads is found whichever of them comes first. */
+/* All rows are written before any sequence is read again, so that a write to a page that another
+ * sequence reads is found in either order. */
 const float *model_forward(struct model *model, const struct model_batch *batch)
 {
     const struct kv_rows *kv = &batch->kv;

@@ -26,7 +26,7 @@ static bool is_waiting_request(const struct sim_account *account, uint32_t slot)
            atomic_load(&ticket->shown_state) == ENGINE_REQUEST_WAITING;
 }
 
-/* Of a request that is in, one more choice that is not. */
+/* Returns whether a running request has a further choice that waits. */
 static bool is_waiting_choice(const struct sim_account *account, uint32_t slot)
 {
     const struct ticket *ticket = &account->step->options.tickets->slots[slot];
@@ -69,11 +69,11 @@ void sim_order_pass(struct sim_account *account)
     }
 }
 
-/* --- what a floor excuses --- */
+/* --- exceptions for floors --- */
 
-/* The most that a class may have lacked of its floor when the step began: of all rows of the ten
- * tenths of a second until the step before, less its own, of which each tenth counts for two floors
- * of the steps that it has rows in. */
+/* Returns the most that a class may have lacked of its floor when the step began: of all rows in
+ * the ten tenths of a second until the step before, minus its own. Each tenth counts for two floors
+ * of the steps in which it has rows. */
 static uint64_t owed_most(const struct sim_account *account, enum service_class service_class)
 {
     const uint64_t percent = account->knobs->floor_percent;
@@ -108,17 +108,17 @@ static bool is_owed(const struct sim_account *account, enum service_class servic
     return owed > 0 && owed <= owed_most(account, service_class);
 }
 
-/* Whether what a place got in this step its class's floor asked for, as the engine counts it and
- * within what may be. */
+/* Returns whether the class's floor asked for what a slot got in this step, as the engine counts it
+ * and within what is possible. */
 static bool is_floor(const struct sim_account *account, uint32_t place)
 {
     enum service_class own = account->clients[account->places[place].client].service_class;
     return is_owed(account, runs_in(account, place)) || is_owed(account, own);
 }
 
-/* --- who is there --- */
+/* --- who is present --- */
 
-/* Stood in the table before the step and in it, computing all the time. */
+/* The slot held the same sequence before the step and in it, running all the time. */
 static bool is_same(const struct sim_account *account, uint32_t p)
 {
     const struct sim_place *place = &account->places[p];
@@ -137,7 +137,7 @@ static uint32_t pages_then(const struct sim_account *account, uint32_t p)
     return place->serial == place->serial_before ? place->pages_before : 0;
 }
 
-/* Came in, or came back. */
+/* The sequence came in, or resumed. */
 static bool is_new(const struct sim_account *account, uint32_t p)
 {
     return account->places[p].rows > 0 && pages_then(account, p) == 0 && pages_now(account, p) > 0;
@@ -148,7 +148,8 @@ static bool is_paused_now(const struct sim_account *account, uint32_t p)
     return is_same(account, p) && pages_then(account, p) > 0 && pages_now(account, p) == 0;
 }
 
-/* The oldest of its class with pages, as long as those are within the floor's part or an eighth. */
+/* The oldest sequence of its class with pages, as long as those are within the floor's part or an
+ * eighth. */
 static bool is_exempt(const struct sim_account *account, uint32_t p)
 {
     const struct step *step = account->step;
@@ -163,9 +164,9 @@ static bool is_exempt(const struct sim_account *account, uint32_t p)
     return pages_then(account, p) <= (one > floor_pages ? one : floor_pages);
 }
 
-/* --- nobody comes in past a more urgent one that waits for pages --- */
+/* --- no sequence comes in past a more urgent one that waits for pages --- */
 
-/* Whether a client's next one is kept waiting by its own doing, or by fairness. */
+/* Returns whether a client's next sequence is kept waiting by its own state, or by fairness. */
 static bool is_held_off(const struct sim_account *account, uint32_t client)
 {
     const struct sim_client *own = &account->clients[client];
@@ -185,8 +186,8 @@ static bool is_held_off(const struct sim_account *account, uint32_t client)
     return 2 * held + 1 >= account->step->places;
 }
 
-/* Tokens of the shortest of a more urgent class than `service_class` that waits, and the pages at
- * hand do not suffice for it; 0 = there is none. */
+/* Returns the tokens of the shortest waiting sequence of a class more urgent than `service_class`
+ * for which the pages do not suffice; 0 if there is none. */
 static uint32_t waits_for_pages(const struct sim_account *account, enum service_class service_class)
 {
     const struct step *step = account->step;
@@ -257,10 +258,10 @@ bool sim_order_victims(const struct sim_account *account, char *wrong, size_t ro
     return true;
 }
 
-/* --- nobody is paused before its quantum is over --- */
+/* --- no sequence is preempted before its quantum is over --- */
 
-/* Whether its request is told that a more urgent class has its pages. Of several choices the last
- * that was paused is told. */
+/* Returns whether its request was told that a more urgent class has its pages. Of several choices
+ * the one preempted last is told. */
 static bool is_for_urgent(const struct sim_account *account, uint32_t p)
 {
     struct ticket *ticket = &account->step->options.tickets->slots[account->places[p].slot];
@@ -268,7 +269,7 @@ static bool is_for_urgent(const struct sim_account *account, uint32_t p)
     return ticket->asked.choices > 1 || (told > 0 && told - 1 < runs_in(account, p));
 }
 
-/* Whether a more urgent one has got pages, or waits for some. */
+/* Returns whether a more urgent sequence has got pages, or waits for some. */
 static bool is_urgent_there(const struct sim_account *account, enum service_class service_class)
 {
     for (uint32_t p = 0; p < account->step->places; p++) {
@@ -284,8 +285,8 @@ static bool is_urgent_there(const struct sim_account *account, enum service_clas
     return false;
 }
 
-/* Whether the pages went to a more urgent one, or will when it comes in, or to one without which
- * nobody could go on. */
+/* Returns whether the pages went to a more urgent sequence, or will when it comes in, or to one
+ * that is the only one able to run. */
 static bool is_needed(const struct sim_account *account, uint32_t victim)
 {
     bool has_computed = false;

@@ -9,11 +9,11 @@
 
 enum { PARTS = 20, ARRIVALS_MAX = 1 << 14 };
 
-/* A model of so many tokens' context stands for one of 8,192 (prompts) and 2,048 (answers). */
+/* A context of this model's size stands for one of 8,192 tokens (prompts) and 2,048 (answers). */
 enum { PROMPT_SHRINKS = 24, GENERATED_SHRINKS = 12, PROMPT_MAX = 110, GENERATED_MAX = 60 };
 
-/* Azure, conversations of 2023: 0, 5, … 100 % of prompts, answers, and gaps in hundredths of their
- * mean. */
+/* Azure, conversations of 2023: the 0, 5, … 100 % quantiles of prompts, answers, and gaps in
+ * hundredths of their mean. */
 static const uint32_t azure_prompt[PARTS + 1] = {2,    181,  238,  382,  396,  407,  844,
                                                  983,  1010, 1029, 1046, 1065, 1085, 1106,
                                                  1135, 1164, 1236, 1351, 2332, 4080, 7930};

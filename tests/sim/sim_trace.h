@@ -1,14 +1,14 @@
-/* sim_trace: arrivals and lengths as they were seen elsewhere, or drawn like those.
+/* sim_trace: arrivals and lengths recorded elsewhere, or drawn like those.
  *
  * Owns:     the arrivals of a file.
  * Thread:   one.
  * Cost:     reading a file of some thousand lines once.
- * Not here: who they are and what they say (sim_load, sim_world).
+ * Not here: the tenants and the texts (sim_load, sim_world).
  *
- * Two forms are read: Azure's ("TIMESTAMP,ContextTokens,GeneratedTokens" and a line each) and
- * Mooncake's (an object a line: "timestamp" in ms, "output_length", "hash_ids", of which equal ones
- * are equal blocks of prompts that begin alike). Lengths shrink to this model's context; a block
- * becomes a page.
+ * Two formats are read: Azure's ("TIMESTAMP,ContextTokens,GeneratedTokens", then a line for each
+ * request) and Mooncake's (a JSON object a line: "timestamp" in ms, "output_length", "hash_ids";
+ * equal ids are equal blocks of prompts with a common beginning). Lengths shrink to this model's
+ * context; a block becomes a page.
  */
 #pragma once
 
@@ -28,13 +28,13 @@ struct sim_arrival {
 };
 
 struct sim_trace {
-    struct sim_arrival *arrivals; /* [count] in order */
+    struct sim_arrival *arrivals; /* [count], in order */
     uint32_t count;
 };
 
-/* False, with a sentence on standard error, when there is nothing to be read. */
+/* Returns false, with a message on standard error, when the file cannot be read or is empty. */
 bool sim_trace_open(struct sim_trace *trace, const char *path);
 void sim_trace_close(struct sim_trace *trace);
 
-/* One like Azure's conversations of 2023, `gap_us` after `at_us` on average. */
+/* Draws an arrival like Azure's conversations of 2023, on average `gap_us` after `at_us`. */
 void sim_trace_draw(struct sim_arrival *out, struct rng *rng, int64_t at_us, uint32_t gap_us);

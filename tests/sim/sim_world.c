@@ -19,18 +19,18 @@ enum {
     DOMAINS_MAX = 256,
     IDLE_US = 1000,         /* times the model's slowness */
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
-    HANG_UP_STEPS = 400,    /* for a reader who has stopped for good */
+    HANG_UP_STEPS = 400,    /* until a reader that has stopped for good disconnects */
     POISON = 0xff,
     EXCHANGE_PAGES = 4,
 };
 
 struct sim_choice {
-    uint64_t chain; /* of prompt and generated */
+    uint64_t chain; /* of the prompt and the generated tokens */
     uint32_t count;
     uint32_t unacknowledged;
     uint32_t tokens[SIM_CONTEXT];
     enum engine_finish finish;
-    bool is_paused; /* as it was told */
+    bool is_paused; /* as the stream was told */
 };
 
 struct sim_request {
@@ -38,36 +38,36 @@ struct sim_request {
     struct sim_text prompt;
     struct sim_choice choices[SIM_CHOICES_MAX];
     uint32_t domain;                         /* where its pages go */
-    uint32_t visible[LIMIT_DOMAINS_VISIBLE]; /* published, the group's, own */
+    uint32_t visible[LIMIT_DOMAINS_VISIBLE]; /* published, the group's, the tenant's own */
     uint32_t visible_count;
     uint32_t visible_public;
     uint32_t visible_group;
     uint32_t published;   /* the prompt that it publishes, or SIM_NEVER */
-    uint32_t found_least; /* of its prompt, in a cache that evicts nothing */
-    int64_t forgotten_us; /* its domain was dropped then; 0 = was not */
+    uint32_t found_least; /* least tokens found of its prompt, in a cache that evicts nothing */
+    int64_t forgotten_us; /* when its domain was dropped; 0: it was not */
     struct engine_sampling sampling;
     engine_request_id id;
     uint32_t slot;
     uint64_t tick_submitted;
-    uint64_t tick_stopped; /* the reader; 0 = has not */
+    uint64_t tick_stopped; /* when its reader stopped; 0: it has not */
     bool is_submitted;
     bool is_started;
     bool is_cancelled;
     bool is_over;
-    bool is_pinned;  /* the prompt that it publishes stands */
-    uint32_t passed; /* by later ones of its client that started */
+    bool is_pinned;  /* the prompt that it publishes is pinned */
+    uint32_t passed; /* by later requests of its client that started */
     bool is_paused;  /* one of its choices has lost its pages */
 };
 
 struct sim_tenant {
     uint32_t group;
     bool shares;     /* its pages go to the group's domain */
-    uint32_t grants; /* bits of published prompts */
+    uint32_t grants; /* one bit for each published prompt */
     uint32_t weight;
 };
 
 struct sim_published {
-    uint32_t domain; /* 0 = not published */
+    uint32_t domain; /* 0: not published */
     struct sim_text text;
 };
 
@@ -87,13 +87,13 @@ struct sim_world {
     struct step step;
     struct sampler sampler;
     struct sim_account account;
-    uint32_t lag; /* the consumer takes events every so many ticks */
+    uint32_t lag; /* the consumer takes events once in this many ticks */
 
     struct sim_tenant tenants[SIM_TENANTS_MAX];
     struct sim_published published[SIM_PUBLISHED_MAX];
     uint32_t domain_count;
     bool is_dropped[DOMAINS_MAX];
-    struct engine_domain ids[DOMAINS_MAX]; /* [0] is none: all zero */
+    struct engine_domain ids[DOMAINS_MAX]; /* [0] is no domain: all zero */
     struct sim_request *requests;          /* [knobs.requests] */
     uint32_t submitted;
     uint32_t over;
@@ -101,7 +101,7 @@ struct sim_world {
     struct sim_result result;
 };
 
-/* --- telling --- */
+/* --- messages --- */
 
 __attribute__((format(printf, 2, 3))) static void trace(const struct sim_world *world,
                                                         const char *format, ...)
@@ -153,9 +153,9 @@ static void domain_ids(struct sim_world *world)
             world->ids[d].bytes[i] = (uint8_t)(hash_mix64(d * 16 + i) | 1);
 }
 
-/* --- each pass --- */
+/* --- checks in each pass --- */
 
-/* No row of a sequence reads a page of a domain that its request was not to see. */
+/* No row of a sequence reads a page of a domain that its request may not see. */
 static void check_pass(void *context, const struct model_batch *batch)
 {
     struct sim_world *world = context;
@@ -178,7 +178,7 @@ static void check_pass(void *context, const struct model_batch *batch)
 
 /* --- open and close --- */
 
-/* 48 tokens of one printable character each, the last of which ends a text. */
+/* 48 tokens of one printable character each; the last one ends a text. */
 static void open_vocab(struct sim_world *world)
 {
     struct gguf_writer writer;
@@ -321,7 +321,7 @@ static uint32_t text_shared(const struct sim_text *a, const struct sim_text *b)
     return count;
 }
 
-/* Prompt and what choice `choice` has said so far. */
+/* Makes the text of the prompt and of what choice `choice` has generated so far. */
 static void text_of(struct sim_text *out, const struct sim_request *request, uint32_t choice)
 {
     *out = request->prompt;
@@ -330,7 +330,8 @@ static void text_of(struct sim_text *out, const struct sim_request *request, uin
         out->tokens[out->count++] = said->tokens[i];
 }
 
-/* An earlier request, of the tenant unless `tenant` is SIM_NEVER; NULL when there is none. */
+/* Returns an earlier request, of the tenant unless `tenant` is SIM_NEVER; NULL when there is none.
+ */
 static const struct sim_request *prompt_earlier(struct sim_world *world, uint32_t tenant)
 {
     for (uint32_t tries = 0; tries < 8 && world->submitted > 0; tries++) {
@@ -400,7 +401,7 @@ static void submit_visibility(const struct sim_world *world, struct sim_request 
         tenant->shares ? domain_group(world, tenant->group) : domain_own(request->draw.tenant);
 }
 
-/* The request publishes a prompt of which there is no version now; it sees nobody's pages. */
+/* The request publishes a prompt that has no version now; it sees no other domain's pages. */
 static void submit_publish(struct sim_world *world, struct sim_request *request)
 {
     uint32_t prompt = (uint32_t)rng_below(&world->rng, world->knobs.published);
@@ -493,7 +494,7 @@ static void submit_unpublish(struct sim_world *world, uint32_t prompt)
             world->requests[i].forgotten_us = clock_mono_us(&world->clock);
 }
 
-/* Grants that come and go, prompts that are unpublished. */
+/* Gives and takes grants, unpublishes prompts. */
 static void submit_change(struct sim_world *world, uint32_t permille)
 {
     if (world->knobs.published == 0 || sim_load_sometimes(&world->rng, permille, 1) == SIM_NEVER)
@@ -509,7 +510,7 @@ static void submit_change(struct sim_world *world, uint32_t permille)
           (world->tenants[tenant].grants >> prompt & 1) != 0 ? "granted to" : "taken from", tenant);
 }
 
-/* All whose time has come; returns when the next one comes. */
+/* Submits all requests whose time has come; returns when the next one comes. */
 static int64_t submit_due(struct sim_world *world)
 {
     while (world->submitted < world->knobs.requests) {
@@ -522,7 +523,7 @@ static int64_t submit_due(struct sim_world *world)
     return INT64_MAX;
 }
 
-/* --- clients that go, and readers that stop --- */
+/* --- clients that leave, and readers that stop --- */
 
 static void act_acknowledge(struct sim_world *world, struct sim_request *request, uint32_t choice)
 {
@@ -532,7 +533,7 @@ static void act_acknowledge(struct sim_world *world, struct sim_request *request
     own->unacknowledged = 0;
 }
 
-/* Whose sequences have lost their pages; what they may see changes meanwhile. */
+/* For requests whose sequences have lost their pages: what they may see changes meanwhile. */
 static void act_paused(struct sim_world *world)
 {
     const struct sequence_table *table = &world->step.sequences;
@@ -577,9 +578,9 @@ static void act(struct sim_world *world)
     }
 }
 
-/* --- events, against what must come --- */
+/* --- events, compared with the expected ones --- */
 
-/* Whether a page that the request could have found may have gone. */
+/* Returns whether a page that the request could have found may be gone. */
 static bool has_lost(const struct sim_world *world, const struct sim_request *request)
 {
     struct prefix_figures figures;
@@ -598,9 +599,10 @@ static bool take_sees(const struct sim_request *request, uint32_t domain)
     return sees && request->domain != 0;
 }
 
-/* What a request may find of its prompt, and what it must: bounds by the longest start that it has
- * in common with another text. It may if it sees the other's domain. It must, in whole pages, if
- * nothing was ever evicted, the other's first token is known and it sees all that the other saw. */
+/* Computes what a request may find of its prompt, and what it must find, from the longest beginning
+ * that it shares with another text. It may find that if it sees the other's domain. It must find
+ * it, in whole pages, if nothing was ever evicted, the other's first token is known and it sees all
+ * that the other saw. */
 static void take_bounds(const struct sim_world *world, const struct sim_request *request,
                         int64_t admitted_us, uint32_t *least, uint32_t *most)
 {
@@ -627,7 +629,7 @@ static void take_bounds(const struct sim_world *world, const struct sim_request 
     }
 }
 
-/* At the first token: in a window or static batch a request starts before it looks. */
+/* Checked at the first token: in a window or static batch a request starts before it looks. */
 static void take_found(struct sim_world *world, const struct sim_request *request, uint32_t number)
 {
     const struct ticket *ticket = &world->tickets.slots[request->slot];
@@ -648,7 +650,8 @@ static void take_found(struct sim_world *world, const struct sim_request *reques
         fail(world, "the parts of what request %u found are not the whole", number);
 }
 
-/* May another pass it: does one of its domain that begins like it run, or wait before it? */
+/* Returns whether another request may pass it, because one of its domain with the same beginning
+ * runs, or waits before it. */
 static bool take_may_follow(const struct sim_world *world, const struct sim_request *request)
 {
     for (uint32_t i = 0; i < world->submitted; i++) {
@@ -661,8 +664,9 @@ static bool take_may_follow(const struct sim_world *world, const struct sim_requ
     return false;
 }
 
-/* First come, first served in a batch that is formed at once. Else only within a client counts who
- * came first, and there a longer match goes first, but not more often than PASSED_MAX. */
+/* In a batch that is formed at once, requests start in the order of arrival. Otherwise the order
+ * counts only within a client, where a longer match goes first, but not more often than PASSED_MAX.
+ */
 static void take_passed(const struct sim_world *world, const struct sim_request *request,
                         struct sim_request *before)
 {
@@ -695,7 +699,8 @@ static void take_start(struct sim_world *world, struct sim_request *request, uin
     request->is_started = true;
 }
 
-/* The token that the model gives after this choice's text alone, whatever else was computed. */
+/* Checks the token: it must be the one that the model gives after this choice's text alone,
+ * whatever else was computed. */
 static void take_token(struct sim_world *world, struct sim_request *request, uint32_t number,
                        const struct outbox_record *record)
 {
@@ -738,7 +743,7 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
     act_acknowledge(world, request, record->choice);
 }
 
-/* A stream is told in turn that it is paused and that it goes on. */
+/* A stream is told alternately that it is paused and that it goes on. */
 static void take_pause(struct sim_world *world, struct sim_request *request, uint32_t number,
                        const struct outbox_record *record)
 {
@@ -862,9 +867,9 @@ static void take_events(struct sim_world *world)
     }
 }
 
-/* --- at each step --- */
+/* --- checks at each step --- */
 
-/* Whoever was cancelled before the step has nothing after it. */
+/* A request that was cancelled before the step has nothing left after it. */
 static void check_cancelled(const struct sim_world *world)
 {
     const struct step *step = &world->step;
@@ -880,7 +885,7 @@ static void check_cancelled(const struct sim_world *world)
     }
 }
 
-/* Nobody idles who could compute, nobody waits who could come in. */
+/* No sequence idles that could compute, none waits that could come in. */
 static void check_idle(struct sim_world *world)
 {
     struct step *step = &world->step;
@@ -892,8 +897,8 @@ static void check_idle(struct sim_world *world)
         fail(world, "no step, but somebody could be admitted");
 }
 
-/* What lies in free pages that no copy reads is nobody's: overwritten, so that reading it breaks
- * the chain. */
+/* Free pages that no copy reads belong to no sequence. They are overwritten, so that reading one
+ * breaks the chain. */
 static void check_poison(struct sim_world *world)
 {
     const struct kv_pool *pool = &world->step.pool;
@@ -902,7 +907,7 @@ static void check_poison(struct sim_world *world)
                pool->layout.page_bytes);
 }
 
-/* Who has a place, oldest first. */
+/* Prints the sequences with a slot, oldest first. */
 static void check_trace(const struct sim_world *world)
 {
     const struct sequence_table *table = &world->step.sequences;
@@ -936,7 +941,7 @@ static void check_step(struct sim_world *world, bool has_worked)
     check_poison(world);
 }
 
-/* Nobody runs; what the cache holds goes with its domains, and nothing is left. */
+/* At the end nothing runs; the cache's pages go with its domains, and nothing is left. */
 static void check_end(struct sim_world *world)
 {
     struct step *step = &world->step;
@@ -968,7 +973,7 @@ static void check_end(struct sim_world *world)
 
 /* --- a run --- */
 
-/* A part of a trace, as fast as this model's load on average. */
+/* Takes a part of a trace, as fast as this model's load on average. */
 static void run_draw_trace(struct sim_world *world, const struct sim_trace *trace)
 {
     uint32_t count = world->knobs.requests;
@@ -1005,8 +1010,8 @@ static void run_draw(struct sim_world *world, const struct sim_trace *trace)
                         (uint32_t)(20 + rng_below(&world->rng, 70)), SIM_CONTEXT);
 }
 
-/* Once nobody new comes: each token that is still to be computed has a tick of its own, twice over,
- * and every reader his stop. */
+/* Returns the ticks that may still pass once no request comes any more: twice one for each token
+ * still to be computed, and each reader's stop. */
 static uint64_t run_ticks_left(const struct sim_world *world)
 {
     uint64_t ticks = 2000;
@@ -1020,7 +1025,7 @@ static uint64_t run_ticks_left(const struct sim_world *world)
     return ticks;
 }
 
-/* Nobody is left but those whose readers have stopped for good: they go. */
+/* When only requests with readers that stopped for good are left, these disconnect. */
 static void run_hang_up(struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->submitted; i++) {
