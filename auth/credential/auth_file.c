@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
 #include "config/base/limits.h"
 
 static enum status file_failed(const char *name, const char *what)
@@ -53,7 +53,7 @@ enum status auth_file_write(const char *folder, const char *name, struct slice c
     int descriptor;
     char random[13];
     char temporary[64];
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     snprintf(temporary, sizeof temporary, ".%.40s.%s", name, random);
     TRY(open_folder(folder, name, true, &descriptor));
     enum status status = write_temporary(descriptor, temporary, name, content);

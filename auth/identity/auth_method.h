@@ -9,8 +9,9 @@
 
 #include <stdatomic.h>
 
+#include "auth/credential/auth_credential.h"
 #include "auth/credential/auth_crypto.h"
-#include "auth/identity/auth.h"
+#include "auth/credential/principal.h"
 #include "auth/identity/auth_refusals.h"
 #include "auth/tenants/certificate.h"
 #include "auth/tenants/issuer.h"

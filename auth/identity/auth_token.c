@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 
+#include "auth/credential/auth_scope.h"
 #include "auth/identity/auth_jwt.h"
 #include "auth/identity/auth_token_cache.h"
 #include "auth/tenants/issuer_auth.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_auth.h"
 #include "auth/tenants/tenant_directory.h"
 #include "config/base/log.h"

@@ -8,44 +8,11 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "config/base/limits.h"
+#include "auth/ledger/ledger_types.h"
 #include "config/base/status.h"
 
 struct ledger;
 struct metrics;
-
-enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
-
-/* The class of rows whose request worked on text alone (/v1/tokenize, /v1/detokenize): they have no
- * tokens and cost nothing, and sums by class keep them apart from what the model computed. */
-#define LEDGER_CLASS_TEXT "text"
-
-struct ledger_row {
-    int64_t sequence; /* given by the writer in the order of commits, rising over restarts; what a
-                         caller puts here is not looked at */
-    int64_t at_us;    /* wall clock, end of the request */
-    char request_id[LIMIT_REQUEST_ID_BYTES];
-    char tenant_id[LIMIT_ID_BYTES];
-    char key_id[LIMIT_ID_BYTES];
-    char model[LEDGER_MODEL_BYTES];
-    char route[LEDGER_ROUTE_BYTES];
-    char service_class[LEDGER_WORD_BYTES];
-    char finish[LEDGER_WORD_BYTES];
-    int32_t http_code;
-    uint32_t prompt_tokens;
-    uint32_t cached_tokens;
-    uint32_t completion_tokens;
-    int64_t cost_nano; /* given by the writer, by the prices of the commit's moment; what a caller
-                          puts here is not looked at */
-    bool is_estimated;
-    int64_t queue_us;
-    int64_t prefill_us;
-    int64_t decode_us;
-    int64_t total_us;
-};
 
 struct ledger_options {
     const char *path;

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "auth/ledger/ledger_usage.h"
+#include "auth/ledger/ledger_usage_types.h"
 
 struct ledger_requests {
     /* The question. */

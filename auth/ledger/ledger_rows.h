@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "auth/ledger/ledger.h"
+#include "auth/ledger/ledger_types.h"
 #include "config/base/slice.h"
 
 struct ledger_rows;

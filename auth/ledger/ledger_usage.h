@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "auth/ledger/ledger.h"
+#include "auth/ledger/ledger_usage_types.h"
 
 struct ledger_requests;
 struct ledger_usage;
@@ -24,19 +24,6 @@ enum ledger_usage_group {
     LEDGER_USAGE_KEY = 1u << 1,
     LEDGER_USAGE_MODEL = 1u << 2,
     LEDGER_USAGE_CLASS = 1u << 3,
-};
-
-/* Words of which a row has one; none: any row does. */
-struct ledger_usage_words {
-    uint32_t count;
-    char words[LIMIT_USAGE_WORDS][LEDGER_MODEL_BYTES];
-};
-
-struct ledger_usage_filter {
-    struct ledger_usage_words tenants;
-    struct ledger_usage_words keys;
-    struct ledger_usage_words models;
-    struct ledger_usage_words classes;
 };
 
 struct ledger_usage_query {

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "auth/identity/auth.h"
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/credential/principal.h"
 #include "auth/limits/quota_limits_load.h"
 #include "auth/limits/quota_limits_rows.h"
 #include "auth/tenants/tenant_change.h"
@@ -315,7 +315,7 @@ enum status quota_limits_plan_create(struct tenants *tenants, const struct tenan
     char random[21];
     if (fields->name.bytes == NULL)
         FAIL_PARAM(STATUS_INVALID, "name", "name is missing.");
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     *out = (struct quota_plan){
         .set.cached_percent = -1, .created_at_s = tenant_directory_now_s(tenants), .revision = 1};
     snprintf(out->id, sizeof out->id, "pln_%s", random);

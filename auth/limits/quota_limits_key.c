@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 
-#include "auth/identity/auth.h"
+#include "auth/credential/principal.h"
+#include "auth/limits/quota_limits.h"
 #include "auth/limits/quota_limits_load.h"
 #include "auth/limits/quota_limits_rows.h"
 #include "auth/tenants/tenant_change.h"

@@ -11,16 +11,9 @@
  */
 #pragma once
 
-#include "auth/limits/quota_limits.h"
+#include "auth/limits/quota_limits_types.h"
 
 struct principal;
-
-struct quota_key_limits {
-    char tenant_id[LIMIT_ID_BYTES];
-    char key_id[LIMIT_ID_BYTES]; /* what a principal of it has: a key's id, an issuer's, … */
-    struct quota_limits_set set;
-    int64_t revision; /* 0: nothing was ever set */
-};
 
 /* All of it is replaced by `set`. Whether there is such a key is for the caller to know. NOT_FOUND
  * for an unknown tenant, CONFLICT for an archived one or when LIMIT_KEYS have limits of their own;

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "auth/limits/quota_limits_key.h"
-#include "auth/tenants/tenant_directory.h"
+#include "auth/limits/quota_limits_types.h"
+#include "auth/tenants/tenant_records.h"
 
 struct principal;
 struct sqlite3;

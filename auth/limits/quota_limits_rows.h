@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/limits/quota_limits_key.h"
+#include "auth/limits/quota_limits_types.h"
 #include "auth/tenants/tenant_rows.h"
 
 /* Whose a value is: a plan's or a tenant's id, or of a key "tenant/key", which has no other

@@ -5,6 +5,7 @@
 
 #include "auth/tenants/certificate_records.h"
 #include "auth/tenants/certificate_rows.h"
+#include "auth/tenants/tenant.h"
 #include "config/base/mem.h"
 
 const char *certificate_match_name(enum certificate_match match)
@@ -49,8 +50,7 @@ enum status certificate_records_make(struct certificates *certificates,
     record->written_s = row->last_used_at_s;
     atomic_init(&record->used_at_s, row->last_used_at_s);
     (void)records_key(row->match, slice_of(row->value), record->key);
-    enum status status =
-        tenant_directory_name(certificates->tenants, "key:", row->id, record->hash);
+    enum status status = tenant_records_name(certificates->tenants, "key:", row->id, record->hash);
     if (status == STATUS_OK)
         *out = record;
     else

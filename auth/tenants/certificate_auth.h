@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/certificate.h"
+#include "auth/tenants/certificate_types.h"
 #include "auth/tenants/tenant_auth.h"
 #include "config/base/peer_certificate.h"
 

@@ -1,7 +1,9 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/credential/auth_scope.h"
+#include "auth/tenants/certificate.h"
 #include "auth/tenants/certificate_records.h"
 #include "auth/tenants/certificate_rows.h"
 #include "auth/tenants/tenant_change.h"
@@ -181,7 +183,7 @@ enum status certificate_create(struct certificates *certificates,
                                                     : AUTH_SCOPES_TENANT;
     out->expires_at_s = (given & CERTIFICATE_EXPIRES) != 0 ? fields->expires_at_s : 0;
     TRY(check_scopes(change, is_admin, out->scopes, 0));
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     snprintf(out->id, sizeof out->id, "crt_%s", random);
     pthread_mutex_lock(&certificates->tenants->change);
     enum status status = create_locked(certificates, change, out);

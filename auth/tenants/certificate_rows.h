@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/certificate.h"
+#include "auth/tenants/certificate_types.h"
 #include "auth/tenants/tenant_rows.h"
 
 enum status certificate_rows_insert(struct sqlite3 *connection, const struct certificate *row);

@@ -57,7 +57,7 @@ static enum status make_prints(const struct issuers *issuers, struct issuer_reco
 static enum status make_fill(struct issuers *issuers, struct issuer_record *record,
                              struct slice json)
 {
-    TRY(tenant_directory_name(issuers->tenants, "key:", record->issuer.id, record->hash));
+    TRY(tenant_records_name(issuers->tenants, "key:", record->issuer.id, record->hash));
     if (json.bytes == NULL)
         return STATUS_OK;
     TRY(auth_jwks_read(json, record->issuer.algorithms, &record->jwks));

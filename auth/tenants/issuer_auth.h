@@ -8,7 +8,7 @@
 #pragma once
 
 #include "auth/credential/auth_jwks.h"
-#include "auth/tenants/issuer.h"
+#include "auth/tenants/issuer_types.h"
 
 /* An issuer as it was at one moment; it never changes. */
 struct issuer_record;

@@ -1,7 +1,8 @@
 #include <stdio.h>
 
-#include "auth/identity/auth.h"
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/credential/auth_scope.h"
+#include "auth/tenants/issuer.h"
 #include "auth/tenants/issuer_records.h"
 #include "auth/tenants/issuer_rows.h"
 #include "auth/tenants/tenant_change.h"
@@ -363,7 +364,7 @@ enum status issuer_create(struct issuers *issuers, const struct tenant_change *c
     char random[21];
     struct tenants *tenants = issuers->tenants;
     TRY(create_check_given(fields));
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     *out = (struct issuer){.tenant_claim = "tenant",
                            .scopes = AUTH_SCOPES_TENANT,
                            .max_lifetime_s = LIFETIME_DEFAULT_S,

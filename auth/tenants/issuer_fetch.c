@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "auth/credential/auth_jwks_overlap.h"
+#include "auth/tenants/issuer.h"
 #include "auth/tenants/issuer_records.h"
 #include "auth/tenants/issuer_rows.h"
 #include "config/base/log.h"

@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "auth/identity/auth.h"
+#include "auth/credential/auth_scope.h"
 
 #define P_TEXT   TENANT_ROWS_TEXT
 #define P_NUMBER TENANT_ROWS_NUMBER

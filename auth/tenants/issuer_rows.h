@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/issuer.h"
+#include "auth/tenants/issuer_types.h"
 #include "auth/tenants/tenant_rows.h"
 
 /* `sealed`: the key set, or nothing. EXISTS when the name or the iss is taken. */

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auth/identity/auth_apikey.h"
-#include "auth/limits/quota_limits.h"
+#include "auth/credential/api_key.h"
 #include "auth/tenants/price_load.h"
 #include "auth/tenants/price_rows.h"
 #include "auth/tenants/tenant_change.h"
+#include "auth/tenants/tenant_limits.h"
 #include "config/base/mem.h"
 
 /* All prices in the order in which they were made, and where each stands in the order of look-ups:
@@ -144,7 +144,6 @@ static enum status check_nano(const char *name, int64_t nano)
 static enum status check_words(struct tenants *tenants, const struct price *price)
 {
     enum service_class ignored;
-    struct quota_plan plan;
     bool is_currency = strlen(price->currency) == PRICE_CURRENCY_BYTES - 1;
     for (const char *at = price->currency; *at != '\0'; at++)
         is_currency = is_currency && *at >= 'a' && *at <= 'z';
@@ -156,8 +155,7 @@ static enum status check_words(struct tenants *tenants, const struct price *pric
         FAIL_PARAM(STATUS_INVALID, "class", "class must be realtime, standard, batch or null.");
     if (price->model[0] != '\0')
         TRY(tenant_change_check_name("model", slice_of(price->model)));
-    if (price->plan_id[0] != '\0' &&
-        quota_limits_plan_get(tenants, slice_of(price->plan_id), &plan) != STATUS_OK)
+    if (price->plan_id[0] != '\0' && !tenants->limits->has_plan(tenants, slice_of(price->plan_id)))
         FAIL_PARAM(STATUS_NOT_FOUND, "plan", "There is no plan of this id.");
     return STATUS_OK;
 }
@@ -237,7 +235,7 @@ enum status price_create(struct tenants *tenants, const struct tenant_change *ch
     TRY(check_nano("cached_input_nano", wanted->cached_input_nano));
     TRY(check_nano("output_nano", wanted->output_nano));
     *out = *wanted;
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     snprintf(out->id, sizeof out->id, "prc_%s", random);
     pthread_mutex_lock(&tenants->change);
     out->created_at_s = tenant_directory_now_s(tenants);
@@ -351,9 +349,8 @@ struct price_tokens price_of_tokens(struct tenants *tenants, const char *tenant_
         return out;
     pthread_rwlock_rdlock(&tenants->memory);
     const struct tenant_record *owner = tenant_directory_find(tenants, slice_of(tenant_id));
-    bool has_plan = owner != NULL && owner->limits != NULL;
-    const struct price *price = row_find(tenants->prices, has_plan ? owner->limits->plan_id : "",
-                                         model, service_class, at_s);
+    const char *plan_id = owner != NULL ? tenants->limits->plan_id(owner) : "";
+    const struct price *price = row_find(tenants->prices, plan_id, model, service_class, at_s);
     if (price != NULL)
         out =
             (struct price_tokens){price->input_nano, price->cached_input_nano, price->output_nano};

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/price.h"
+#include "auth/tenants/price_types.h"
 #include "auth/tenants/tenant_rows.h"
 
 /* EXISTS when there is one of the same plan, model, class and moment. */

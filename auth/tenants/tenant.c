@@ -1,13 +1,14 @@
 #include "auth/tenants/tenant.h"
 
-#include "auth/identity/auth.h"
-#include "auth/limits/quota_limits_load.h"
+#include "auth/credential/principal.h"
 #include "auth/tenants/price_load.h"
 #include "auth/tenants/tenant_auth.h"
 #include "auth/tenants/tenant_change.h"
 #include "auth/tenants/tenant_directory.h"
 #include "auth/tenants/tenant_group_load.h"
+#include "auth/tenants/tenant_limits.h"
 #include "auth/tenants/tenant_prompt_load.h"
+#include "auth/tenants/tenant_view.h"
 #include "config/base/mem.h"
 
 static enum status load_tenant(void *context, const struct tenant *tenant, struct slice metadata)
@@ -52,7 +53,7 @@ static enum status open_load(struct tenants *tenants)
     if (status == STATUS_OK)
         status = tenant_prompt_load(tenants, connection);
     if (status == STATUS_OK)
-        status = quota_limits_load(tenants, connection);
+        status = tenants->limits->load(tenants, connection);
     if (status == STATUS_OK)
         status = price_load(tenants, connection);
     enum status ended = store_end(tenants->store, false);
@@ -66,6 +67,7 @@ enum status tenants_open(struct tenants **out, const struct tenants_options *opt
     if (tenants == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tenants");
     tenants->store = options->store;
+    tenants->limits = options->limits;
     tenants->clock = options->clock != NULL ? options->clock : clock_system();
     memcpy(tenants->pepper, options->pepper, sizeof tenants->pepper);
     memcpy(tenants->domain, options->domain, sizeof tenants->domain);
@@ -86,7 +88,7 @@ void tenants_close(struct tenants *tenants)
         return;
     tenant_prompt_free_all(tenants);
     tenant_group_free_all(tenants);
-    quota_limits_free_all(tenants);
+    tenants->limits->free_all(tenants);
     price_free_all(tenants);
     tenant_directory_deinit(tenants);
     pthread_rwlock_destroy(&tenants->memory);
@@ -238,21 +240,23 @@ static enum tenant_match match_standing(const struct tenant_key_record *record, 
 }
 
 /* `owner` NULL: an admin's. */
-static void match_principal(const struct tenant_record *owner, struct principal *out)
+static void match_principal(const struct tenants *tenants, const struct tenant_record *owner,
+                            struct principal *out)
 {
     memset(out, 0, offsetof(struct principal, visible)); /* what a request need not copy */
     out->is_admin = owner == NULL;
     if (owner == NULL)
         return;
     memcpy(out->tenant_id, owner->tenant.id, LIMIT_ID_BYTES);
-    quota_limits_class(owner, out);
+    tenants->limits->tenant_class(owner, out);
     memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
     tenant_view_fill(owner, out);
 }
 
-static void match_principal_of_key(const struct tenant_key_record *record, struct principal *out)
+static void match_principal_of_key(const struct tenants *tenants,
+                                   const struct tenant_key_record *record, struct principal *out)
 {
-    match_principal(record->tenant, out);
+    match_principal(tenants, record->tenant, out);
     out->scopes = record->row.key.scopes;
     memcpy(out->key_id, record->row.key.id, LIMIT_ID_BYTES);
     memcpy(out->key_hash, record->name, sizeof out->key_hash);
@@ -284,7 +288,7 @@ enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
     enum tenant_match match = TENANT_MATCH_WRONG;
     if (record != NULL && is_equal) {
         match = match_standing(record, now_s);
-        match_principal_of_key(record, out);
+        match_principal_of_key(tenants, record, out);
     }
     if (match == TENANT_MATCH_OPEN)
         match_note_use(tenants, record, now_s);
@@ -301,7 +305,7 @@ enum tenant_match tenants_key_standing(struct tenants *tenants, const char *key_
     enum tenant_match match = TENANT_MATCH_WRONG;
     if (record != NULL) {
         match = match_standing(record, now_s);
-        match_principal_of_key(record, out);
+        match_principal_of_key(tenants, record, out);
     }
     pthread_rwlock_unlock(&tenants->memory);
     return match;
@@ -315,7 +319,7 @@ enum tenant_match tenants_match_tenant(struct tenants *tenants, const char *tena
     const struct tenant_record *record = tenant_directory_find(tenants, slice_of(tenant_id));
     if (record != NULL) {
         match = match_tenant(record);
-        match_principal(record, out);
+        match_principal(tenants, record, out);
     }
     pthread_rwlock_unlock(&tenants->memory);
     return match;

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include "auth/tenants/tenant_directory.h"
+
 /* What a sealed body belongs to: moved to another row it does not open. */
 static void seal_place(const struct tenant_request *request, int code, struct buffer *out)
 {

@@ -8,11 +8,26 @@
  * Owns:     the table answers.
  * Thread:   tenant_answer_keep: the holder of the store's lock; the rest any.
  * Cost:     a row and a sealing a call; old rows go with each new one.
- * Not here: what makes two calls the same (gateway/admin), tenants_answer_find's contract (tenant).
+ * Not here: what makes two calls the same (gateway/admin).
  */
 #pragma once
 
-#include "auth/tenants/tenant_directory.h"
+#include "auth/tenants/tenant_types.h"
+
+struct sqlite3;
+
+/* What makes two calls the same: a keyed print of method, path, who asks (of those that one
+ * actor_key_id stands for; without line ends, "" = it is one) and body. */
+enum status tenants_answer_print(struct tenants *tenants, struct slice method, struct slice path,
+                                 struct slice who, struct slice body, uint8_t out[32]);
+struct tenant_answer {
+    struct buffer body; /* initialised by the caller; wipe it: it may hold a key's value */
+    int code;
+    int64_t revision;
+};
+/* NOT_FOUND: the call is new. REUSED: the name stands for another call. */
+enum status tenants_answer_find(struct tenants *tenants, const struct tenant_request *request,
+                                struct tenant_answer *out);
 
 /* In the transaction of the change, which has a request. Takes the place of one that is too old. */
 enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connection,

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "auth/credential/auth_crypto.h"
-#include "auth/identity/auth.h"
-#include "auth/tenants/tenant.h"
+#include "auth/credential/principal.h"
+#include "auth/tenants/tenant_types.h"
 
 /* How a key stands; whoever calls decides what the client hears. */
 enum tenant_match {
@@ -40,7 +40,7 @@ enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_h
                                  const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                                  char key_id[LIMIT_ID_BYTES]);
 
-/* tenants_key_create for a value that auth_apikey_make gave and the caller has kept already. */
+/* tenants_key_create for a value that api_key_make gave and the caller has kept already. */
 enum status tenants_key_adopt(struct tenants *tenants, const struct tenant_change *change,
                               struct slice tenant_id, const struct tenant_key_fields *fields,
                               const char *value, struct tenant_key *out);

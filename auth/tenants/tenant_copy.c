@@ -2,12 +2,15 @@
 
 #include <string.h>
 
+#include "auth/tenants/tenant.h"
+
 static enum status begin_open(struct tenants *tenants, struct tenants **out)
 {
     const struct tenants_options options = {.store = tenants->store,
                                             .pepper = tenants->pepper,
                                             .domain = tenants->domain,
-                                            .clock = tenants->clock};
+                                            .clock = tenants->clock,
+                                            .limits = tenants->limits};
     return tenants_open(out, &options);
 }
 

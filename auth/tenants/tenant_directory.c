@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "auth/tenants/tenant_group_load.h"
+#include "auth/tenants/tenant_view.h"
 #include "config/base/mem.h"
 
 int64_t tenant_directory_now_s(const struct tenants *tenants)
@@ -16,23 +17,11 @@ static struct slice find_name_slice(const uint8_t name[16])
 }
 
 /* Computed once, when a record is made, so that a request costs the one HMAC of its credential. */
-enum status tenant_directory_name(const struct tenants *tenants, const char *kind, const char *text,
-                                  uint8_t out[16])
-{
-    char message[16 + LIMIT_NAME_BYTES];
-    uint8_t mac[AUTH_CRYPTO_BYTES];
-    int length = snprintf(message, sizeof message, "%s%s", kind, text);
-    ASSERT(length > 0 && (size_t)length < sizeof message);
-    TRY(auth_crypto_hmac(tenants->domain, slice_of(message), mac));
-    memcpy(out, mac, 16);
-    return STATUS_OK;
-}
-
 static enum status make_fill(const struct tenants *tenants, struct tenant_record *record,
                              const struct tenant_group_record *group, struct slice metadata)
 {
-    TRY(tenant_directory_name(tenants, "tenant:", record->tenant.id, record->name));
-    TRY(tenant_directory_name(tenants, "domain:", record->tenant.id, record->domain));
+    TRY(tenant_records_name(tenants, "tenant:", record->tenant.id, record->name));
+    TRY(tenant_records_name(tenants, "domain:", record->tenant.id, record->domain));
     TRY(tenant_view_make(tenants, &record->tenant, record->domain, group, &record->view));
     if (metadata.length == 0)
         return STATUS_OK;
@@ -77,7 +66,7 @@ struct tenant_key_record *tenant_directory_make_key(const struct tenants *tenant
     record->tenant = owner;
     atomic_init(&record->used_at_s, row->key.last_used_at_s);
     if (owner == NULL ||
-        tenant_directory_name(tenants, "key:", row->key.id, record->name) == STATUS_OK)
+        tenant_records_name(tenants, "key:", row->key.id, record->name) == STATUS_OK)
         return record;
     tenant_directory_free_key(record);
     return NULL;

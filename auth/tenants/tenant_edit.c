@@ -1,8 +1,10 @@
 #include <stdio.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_change.h"
 #include "auth/tenants/tenant_group_load.h"
+#include "auth/tenants/tenant_view.h"
 #include "config/base/mem.h"
 
 enum { WEIGHT_DEFAULT = 100, CACHE_SHARE_DEFAULT = 100 };
@@ -130,7 +132,7 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     if (tenants->by_id.count >= LIMIT_TENANTS)
         FAIL(STATUS_CONFLICT, "there are %d tenants, which is the limit", LIMIT_TENANTS);
     char random[21];
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     *out = (struct tenant){.state = TENANT_ACTIVE,
                            .weight = WEIGHT_DEFAULT,
                            .created_at_s = tenant_directory_now_s(tenants),

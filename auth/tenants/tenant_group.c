@@ -3,7 +3,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_change.h"
 #include "auth/tenants/tenant_group_load.h"
 #include "auth/tenants/tenant_prompt_load.h"
@@ -43,7 +44,7 @@ static enum status record_make(const struct tenants *tenants, const struct tenan
     if (record == NULL || record->metadata == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for a group");
     record->group = *group;
-    TRY_OUT(tenant_directory_name(tenants, "members:", group->id, record->domain));
+    TRY_OUT(tenant_records_name(tenants, "members:", group->id, record->domain));
     return STATUS_OK;
 out:
     tenant_group_free(record);
@@ -153,7 +154,7 @@ static enum status make(struct tenants *tenants, struct slice name, struct slice
         FAIL(STATUS_CONFLICT, "There are %d groups, which is the limit.", LIMIT_GROUPS);
     TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_id));
     TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_name));
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     snprintf(group.id, sizeof group.id, "grp_%s", random);
     tenant_change_copy(group.name, sizeof group.name, name);
     return record_make(tenants, &group, metadata, out);

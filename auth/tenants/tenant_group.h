@@ -12,16 +12,7 @@
  */
 #pragma once
 
-#include "auth/tenants/tenant.h"
-
-struct tenant_group {
-    char id[LIMIT_ID_BYTES]; /* "grp_" and 20 base62 characters */
-    char name[LIMIT_NAME_BYTES];
-    int64_t created_at_s;
-    int64_t revision;
-    uint32_t tenants; /* in it and not archived */
-    uint32_t prompts; /* published prompts that are granted to it */
-};
+#include "auth/tenants/tenant_group_types.h"
 
 /* `metadata` is a JSON object as text, below LIMIT_METADATA_BYTES, whose form the caller has
  * checked; bytes NULL: "{}". EXISTS for a name that is taken, CONFLICT for one group too many,

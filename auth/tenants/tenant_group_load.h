@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/tenant_group.h"
+#include "auth/tenants/tenant_group_types.h"
 
 struct sqlite3;
 struct tenant_group_record;

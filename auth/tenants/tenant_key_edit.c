@@ -1,9 +1,11 @@
 #include <stdio.h>
 
-#include "auth/identity/auth_apikey.h"
-#include "auth/limits/quota_limits_load.h"
+#include "auth/credential/api_key.h"
+#include "auth/credential/auth_scope.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_auth.h"
 #include "auth/tenants/tenant_change.h"
+#include "auth/tenants/tenant_limits.h"
 
 /* --- checks --- */
 
@@ -111,14 +113,14 @@ static void detail_key(struct buffer *detail, const struct tenant_key *key)
 static enum status make_row(struct tenants *tenants, struct slice value, struct slice tenant_id,
                             struct tenant_rows_key *row)
 {
-    struct auth_apikey read;
+    struct api_key read;
     struct tenant_key *key = &row->key;
-    TRY(auth_apikey_read(value, &read));
+    TRY(api_key_read(value, &read));
     ASSERT(read.is_admin == (tenant_id.length == 0));
     *row = (struct tenant_rows_key){0};
     tenant_change_copy(key->id, sizeof key->id, slice_of(read.id));
     tenant_change_copy(key->tenant_id, sizeof key->tenant_id, tenant_id);
-    auth_apikey_redact(value, key->redacted);
+    api_key_redact(value, key->redacted);
     key->created_at_s = tenant_directory_now_s(tenants);
     key->revision = 1;
     return auth_crypto_hmac(tenants->pepper, value, row->hash);
@@ -204,7 +206,7 @@ enum status tenants_key_create(struct tenants *tenants, const struct tenant_chan
                                struct slice tenant_id, const struct tenant_key_fields *fields,
                                struct tenant_key *out, char value[LIMIT_KEY_BYTES])
 {
-    auth_apikey_make(tenant_id.length == 0, value);
+    api_key_make(tenant_id.length == 0, value);
     enum status status = tenants_key_adopt(tenants, change, tenant_id, fields, value, out);
     if (status != STATUS_OK || change->is_dry_run)
         auth_crypto_forget(value, LIMIT_KEY_BYTES);
@@ -323,6 +325,7 @@ enum status tenants_key_revoke(struct tenants *tenants, const struct tenant_chan
 /* --- rotating --- */
 
 struct rotation {
+    const struct tenants *tenants;
     struct tenant_key old; /* as it will be */
     struct tenant_rows_key row;
     struct quota_key_record *limits; /* that the new key takes over; NULL: none */
@@ -332,7 +335,7 @@ static enum status rotate_rows(struct sqlite3 *connection, const void *context)
 {
     const struct rotation *rotation = context;
     TRY(tenant_rows_insert_key(connection, &rotation->row));
-    TRY(quota_limits_key_follow_rows(connection, rotation->limits));
+    TRY(rotation->tenants->limits->key_follow_rows(connection, rotation->limits));
     return tenant_rows_update_key(connection, &rotation->old);
 }
 
@@ -384,7 +387,7 @@ static enum status rotate_locked(struct tenants *tenants, const struct tenant_ch
 {
     int64_t now_s = tenant_directory_now_s(tenants);
     struct tenant_key_record *record;
-    struct rotation rotation;
+    struct rotation rotation = {.tenants = tenants};
     struct tenant_key *new = &rotation.row.key;
     struct tenant_change_plan plan;
     TRY(find_key(tenants, change, tenant_id, key_id, &record, &rotation.old));
@@ -405,13 +408,13 @@ static enum status rotate_locked(struct tenants *tenants, const struct tenant_ch
                   old->tenant_id, new->id, (long long)rotation.old.expires_at_s);
     plan.rows = rotate_rows;
     plan.context = &rotation;
-    enum status status = quota_limits_key_follow(tenants, old, new->id, &rotation.limits);
+    enum status status = tenants->limits->key_follow(tenants, old, new->id, &rotation.limits);
     if (status == STATUS_OK)
         status = make_commit(tenants, &plan, &rotation.row, record->tenant);
     else
         buffer_deinit(&plan.detail);
     bool is_done = status == STATUS_OK && !change->is_dry_run;
-    quota_limits_key_follow_end(tenants, rotation.limits, is_done);
+    tenants->limits->key_follow_end(tenants, rotation.limits, is_done);
     if (!is_done)
         return status;
     pthread_rwlock_wrlock(&tenants->memory);
@@ -424,7 +427,7 @@ enum status tenants_key_rotate(struct tenants *tenants, const struct tenant_chan
                                struct slice tenant_id, struct slice key_id, int64_t overlap_s,
                                struct tenant_key *out, char value[LIMIT_KEY_BYTES])
 {
-    auth_apikey_make(tenant_id.length == 0, value);
+    api_key_make(tenant_id.length == 0, value);
     pthread_mutex_lock(&tenants->change);
     enum status status =
         rotate_locked(tenants, change, tenant_id, key_id, overlap_s, out, slice_of(value));

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_change.h"
 #include "auth/tenants/tenant_prompt_load.h"
 #include "auth/tenants/tenant_prompt_rows.h"
@@ -370,7 +371,7 @@ enum status tenant_prompt_prepare(struct tenants *tenants,
     if ((fields->given & TENANT_PROMPT_NAME) == 0)
         FAIL_PARAM(STATUS_INVALID, "name", "name is missing.");
     TRY(check_fields(tenants, fields));
-    auth_apikey_random(random, sizeof random - 1);
+    api_key_random(random, sizeof random - 1);
     *out = (struct tenant_prompt){.version = 1,
                                   .pin_until_s = fields->pin_until_s,
                                   .created_at_s = tenant_directory_now_s(tenants),

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/tenants/tenant_prompt.h"
+#include "auth/tenants/tenant_prompt_types.h"
 #include "auth/tenants/tenant_rows.h"
 
 /* EXISTS when the name or id is taken. */

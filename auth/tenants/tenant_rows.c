@@ -3,6 +3,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
+#include "config/store.h"
+
 #define P_TEXT   TENANT_ROWS_TEXT
 #define P_NUMBER TENANT_ROWS_NUMBER
 

@@ -8,7 +8,9 @@
 #pragma once
 
 #include "auth/credential/auth_crypto.h"
-#include "auth/tenants/tenant.h"
+#include "auth/tenants/tenant_types.h"
+
+struct sqlite3;
 
 struct tenant_rows_key {
     struct tenant_key key;

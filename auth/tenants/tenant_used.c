@@ -1,3 +1,5 @@
+#include "auth/tenants/tenant_records.h"
+#include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_answer.h"
 
 struct batch {

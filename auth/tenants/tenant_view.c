@@ -1,8 +1,8 @@
 #include "auth/tenants/tenant_view.h"
 
-#include "auth/identity/auth.h"
-#include "auth/tenants/tenant_directory.h"
+#include "auth/credential/principal.h"
 #include "auth/tenants/tenant_group_load.h"
+#include "auth/tenants/tenant_records.h"
 #include "config/base/mem.h"
 
 struct tenant_view_plan {
@@ -53,7 +53,7 @@ static enum status make_under(const struct tenants *tenants, const struct tenant
     *out = (struct tenant_view){0};
     memcpy(names[0], own, 16);
     if (tenant->group[0] != '\0') {
-        TRY(tenant_directory_name(tenants, "group:", tenant->group, names[1]));
+        TRY(tenant_records_name(tenants, "group:", tenant->group, names[1]));
         out->has_group = tenant_group_domain(tenants, group, tenant->group, out->group);
     }
     return collect(rows, count, tenant, names, out);
@@ -81,8 +81,8 @@ static enum status plan_rows(const struct tenants *tenants, const struct tenant_
         const struct tenant_view_grant *grant = &grants[i];
         bool is_group = grant->group[0] != '\0';
         ASSERT(is_group != (grant->tenant_id[0] != '\0'));
-        TRY(tenant_directory_name(tenants, is_group ? "group:" : "domain:",
-                                  is_group ? grant->group : grant->tenant_id, plan->rows[i].who));
+        TRY(tenant_records_name(tenants, is_group ? "group:" : "domain:",
+                                is_group ? grant->group : grant->tenant_id, plan->rows[i].who));
         memcpy(plan->rows[i].domain, grant->domain, sizeof grant->domain);
     }
     return STATUS_OK;

@@ -8,33 +8,22 @@
  * Thread:   as said at each function; `change` and `memory` are the directory's.
  * Cost:     a plan compares every tenant with every row (LIMIT_GRANTS): 8 bytes each.
  * Not here: which prompts are published and may be used now (who plans), names of domains
- *           (tenant_directory_name).
+ *           (tenant_records_name).
  */
 #pragma once
 
-#include "auth/tenants/tenant.h"
+#include "auth/tenants/tenant_types.h"
 
 struct principal;
 struct tenant_group_record;
 struct tenant_record;
-
-struct tenant_view {
-    uint8_t group[16]; /* its group's domain */
-    bool has_group;
-    uint32_t published_count;
-    uint8_t (*published)[16]; /* NULL when there are none */
-};
+struct tenant_view;
 
 /* A prompt's domain for one grantee: a tenant or a group; the other text is "". */
 struct tenant_view_grant {
     uint8_t domain[16];
     char tenant_id[LIMIT_ID_BYTES];
     char group[LIMIT_NAME_BYTES];
-};
-
-struct tenant_view_row {
-    uint8_t who[16]; /* the tenant's own domain, or the group's name */
-    uint8_t domain[16];
 };
 
 /* All grants that count, and every tenant's view under them, beside those in use. */

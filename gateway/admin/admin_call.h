@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "auth/ledger/ledger.h"
 #include "auth/ledger/ledger_usage.h"
 #include "config/config.h"

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "auth/tenants/tenant_answer.h"
 #include "gateway/admin/admin_query.h"
 
 /* --- entity tags --- */

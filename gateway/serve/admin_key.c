@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "config/base/limits.h"
 #include "config/store.h"
 #include "gateway/serve/rights.h"

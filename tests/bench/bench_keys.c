@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "auth/auth.h"
+#include "auth/credential/api_key.h"
 #include "auth/credential/auth_crypto.h"
 #include "auth/credential/auth_secrets.h"
-#include "auth/identity/auth.h"
-#include "auth/identity/auth_apikey.h"
 #include "config/base/log.h"
 #include "config/store.h"
 
@@ -59,12 +59,12 @@ static struct auth *start(struct store **store, int64_t *took_ns)
 
 static void fill_key(sqlite3_stmt *statement, const uint8_t *pepper, unsigned i, unsigned tenants)
 {
-    struct auth_apikey read;
+    struct api_key read;
     char value[LIMIT_KEY_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
     uint8_t hash[AUTH_CRYPTO_BYTES];
-    auth_apikey_make(false, value);
-    must(auth_apikey_read(slice_of(value), &read) == STATUS_OK, "key");
+    api_key_make(false, value);
+    must(api_key_read(slice_of(value), &read) == STATUS_OK, "key");
     must(auth_crypto_hmac(pepper, slice_of(value), hash) == STATUS_OK, "hmac");
     int kind = i % 2 == 0 ? 0 : 2; /* each second row holds the hash of another secret */
     hash[0] ^= kind == 2;
@@ -118,7 +118,7 @@ static void samples(unsigned keys)
             memcpy(values[0][i], values[0][i % (keys / 2)], LIMIT_KEY_BYTES);
             memcpy(values[2][i], values[2][i % (keys / 2)], LIMIT_KEY_BYTES);
         }
-        auth_apikey_make(false, values[1][i]);
+        api_key_make(false, values[1][i]);
         memcpy(values[3][i], values[0][i], LIMIT_KEY_BYTES);
         values[3][i][30] = values[3][i][30] == 'a' ? 'b' : 'a';
     }

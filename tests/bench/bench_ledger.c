@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "auth/ledger/ledger_rows.h"
+#include "auth/limits/quota_limits_hooks.h"
 #include "auth/tenants/price.h"
 #include "auth/tenants/tenant.h"
 #include "config/store.h"
@@ -94,8 +95,10 @@ int main(int argc, char **argv)
     snprintf(config, sizeof config, "%s/banyan.db", folder);
     snprintf(ledger, sizeof ledger, "%s/ledger.db", folder);
     must(store_open(&store, config));
-    must(tenants_open(
-        &tenants, &(struct tenants_options){.store = store, .pepper = secret, .domain = secret}));
+    must(tenants_open(&tenants, &(struct tenants_options){.store = store,
+                                                          .pepper = secret,
+                                                          .domain = secret,
+                                                          .limits = &quota_limits_hooks}));
     must(ledger_rows_open(&rows, ledger, false));
     make_prices(tenants);
     double least[KINDS] = {0};

@@ -39,12 +39,12 @@ MAY_INCLUDE_INSIDE = {
 FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/kernels_draw.h", "kernels/kernels_step.h",
-    "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/identity/auth.h", "auth/limits/quota.h", "auth/limits/quota_limits.h",
+    "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/limits/quota.h", "auth/limits/quota_limits.h",
     "auth/limits/quota_limits.def", "auth/limits/quota_limits_key.h", "auth/ledger/ledger.h",
     "auth/ledger/ledger_usage.h", "auth/ledger/ledger_requests.h", "auth/tenants/price.h",
     "auth/ledger/redis_url.h", "auth/ledger/usage_redis.h",
     "auth/identity/auth_refusals.h", "auth/tenants/certificate.h", "auth/tenants/issuer.h", "auth/tenants/issuer_fetch.h",
-    "auth/tenants/tenant.h", "auth/tenants/tenant_group.h", "auth/tenants/tenant_prompt.h", "engine/engine.h",
+    "auth/tenants/tenant.h", "auth/tenants/tenant_answer.h", "auth/tenants/tenant_group.h", "auth/tenants/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "engine/fleet.h",
     "engine/ranks/rank_follow.h", "kernels/ranks.h", "kernels/kernels_prepare.h",
@@ -79,8 +79,11 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|#\s*if\s+0\b")
 
 # .c files without a unit test of their own, and what tests them instead.
 TESTED_ELSEWHERE = {
+    "auth/limits/quota_limits_hooks.c": "tests/unit/test_tenant.c and test_quota_limits_key.c, through the directory",
     "auth/tenants/certificate_edit.c": "tests/unit/test_certificate.c",
     "auth/tenants/certificate_rows.c": "tests/unit/test_certificate.c, over restarts",
+    "auth/identity/auth_apikey.c": "tests/unit/test_auth.c",
+    "auth/tenants/tenant_records.c": "tests/unit/test_tenant_view.c",
     "auth/tenants/issuer_edit.c": "tests/unit/test_issuer.c",
     "auth/tenants/issuer_rows.c": "tests/unit/test_issuer.c, over restarts",
     "gateway/admin/admin_certificates.c": "tests/e2e/test_certificates.py and test_openapi.py",

@@ -9,7 +9,7 @@
 #include "tests/unit/jwt_kit.h"
 #include "tests/unit/tenant_kit.h"
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "auth/tenants/issuer_auth.h"
 
 enum { KIT_ALL_ALGORITHMS = (1 << AUTH_JWT_ALGORITHMS) - 1 };

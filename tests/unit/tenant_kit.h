@@ -7,11 +7,15 @@
  */
 #pragma once
 
+#include "auth/credential/auth_scope.h"
+#include "auth/credential/principal.h"
+#include "auth/limits/quota_limits_hooks.h"
+#include "auth/tenants/tenant.h"
 #include "tests/unit/base_kit.h"
 
 #include <sqlite3.h>
 
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
 #include "auth/tenants/tenant_auth.h"
 
 #define KIT_UNUSED __attribute__((unused))
@@ -60,8 +64,10 @@ static const uint8_t kit_domain[32] KIT_UNUSED = {4, 5, 6};
 
 static inline void tenant_kit_start(struct tenant_kit *kit)
 {
-    const struct tenants_options options = {
-        .pepper = kit_pepper, .domain = kit_domain, .clock = &kit->clock};
+    const struct tenants_options options = {.pepper = kit_pepper,
+                                            .domain = kit_domain,
+                                            .clock = &kit->clock,
+                                            .limits = &quota_limits_hooks};
     struct tenants_options with_store = options;
     assert_int_equal(store_open(&kit->store, kit->path), STATUS_OK);
     with_store.store = kit->store;
@@ -153,10 +159,10 @@ static inline struct tenant_key tenant_kit_key(struct tenant_kit *kit, const cha
 /* What authentication finds of a value. */
 static inline enum tenant_match tenant_kit_match(struct tenant_kit *kit, const char *value)
 {
-    struct auth_apikey read;
+    struct api_key read;
     struct principal principal;
     uint8_t hash[AUTH_CRYPTO_BYTES];
-    assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_OK);
+    assert_int_equal(api_key_read(slice_of(value), &read), STATUS_OK);
     assert_int_equal(auth_crypto_hmac(kit_pepper, slice_of(value), hash), STATUS_OK);
     return tenants_key_match(kit->tenants, read.id, hash, &principal);
 }

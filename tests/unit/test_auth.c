@@ -1,4 +1,4 @@
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "auth/credential/api_key.h"
 #include "auth/credential/auth_file.h"
 #include "auth/credential/auth_secrets.h"
-#include "auth/identity/auth_apikey.h"
 #include "auth/identity/auth_refusals.h"
 #include "config/base/hash.h"
 #include "config/base/mem.h"
@@ -195,7 +195,7 @@ static void test_refusals(void **state)
     assert_non_null(strstr(status_note()->message, "mistyped"));
 
     char stranger[LIMIT_KEY_BYTES];
-    auth_apikey_make(false, stranger);
+    api_key_make(false, stranger);
     assert_int_equal(authenticate(fixture, slice_of(stranger), false, &principal),
                      STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, "the API key is not valid");
@@ -209,17 +209,17 @@ static void test_other_secret(void **state)
     struct fixture *fixture = *state;
     struct tenant tenant;
     struct principal principal;
-    struct auth_apikey read;
+    struct api_key read;
     char key[LIMIT_KEY_BYTES];
     char forged[LIMIT_KEY_BYTES];
     make_tenant(fixture, "one", &tenant, key);
-    auth_apikey_make(false, forged);
-    memcpy(forged + 6, key + 6, AUTH_APIKEY_PUBLIC);
-    size_t before = strlen(forged) - AUTH_APIKEY_CHECK - 1;
+    api_key_make(false, forged);
+    memcpy(forged + 6, key + 6, API_KEY_PUBLIC);
+    size_t before = strlen(forged) - API_KEY_CHECK - 1;
     uint32_t crc = hash_crc32(forged, before);
-    for (size_t i = AUTH_APIKEY_CHECK; i > 0; i--, crc /= 62)
+    for (size_t i = API_KEY_CHECK; i > 0; i--, crc /= 62)
         forged[before + i] = digits[crc % 62];
-    assert_int_equal(auth_apikey_read(slice_of(forged), &read), STATUS_OK);
+    assert_int_equal(api_key_read(slice_of(forged), &read), STATUS_OK);
     assert_int_equal(authenticate(fixture, slice_of(forged), false, &principal),
                      STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, "the API key is not valid");
@@ -373,25 +373,6 @@ static void test_refresh(void **state)
     assert_int_equal(auth_refresh(fixture->auth, &nobody), STATUS_KEY_INVALID);
 }
 
-/* Words go in and out; every scope has one, and no word stands for two. */
-static void test_scope_words(void **state)
-{
-    (void)state;
-    struct buffer out;
-    buffer_init(&out, 1024);
-    auth_scopes_append(AUTH_SCOPES_ADMIN | AUTH_SCOPES_TENANT_ALL, &out);
-    assert_string_equal(out.bytes, "[\"admin:read\",\"admin:write\",\"admin:keys\","
-                                   "\"usage:read\",\"metrics:read\",\"inference\",\"priority\"]");
-    buffer_clear(&out);
-    auth_scopes_append(0, &out);
-    assert_string_equal(out.bytes, "[]");
-    buffer_deinit(&out);
-    assert_int_equal(auth_scope_find(SLICE("admin:keys")), AUTH_SCOPE_ADMIN_KEYS);
-    assert_int_equal(auth_scope_find(SLICE("inference")), AUTH_SCOPE_INFERENCE);
-    assert_int_equal(auth_scope_find(SLICE("admin:key")), 0);
-    assert_int_equal(auth_scope_find(SLICE("")), 0);
-}
-
 static void test_tenant_key_opens_no_admin_face(void **state)
 {
     struct fixture *fixture = *state;
@@ -482,7 +463,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_admin_key_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_look_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refresh, setup, teardown),
-        cmocka_unit_test(test_scope_words),
         cmocka_unit_test_setup_teardown(test_tenant_key_opens_no_admin_face, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost_secrets_stop_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, setup, teardown),

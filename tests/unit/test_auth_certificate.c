@@ -1,4 +1,5 @@
 /* auth_certificate: a certificate as a credential, alone and beside a key. */
+#include "auth/auth.h"
 #include "auth/identity/auth_method.h"
 
 #include "tests/unit/base_kit.h"

@@ -1,4 +1,5 @@
 /* ledger_usage: sums by bucket and group against sums that the test keeps itself; bounds. */
+#include "auth/ledger/ledger.h"
 #include "auth/ledger/ledger_usage.h"
 
 #include "tests/unit/base_kit.h"

@@ -1,4 +1,5 @@
 /* price: which price counts for a row, from when; refusals that change nothing, restarts. */
+#include "auth/limits/quota_limits_hooks.h"
 #include "auth/tenants/price.h"
 
 #include "auth/limits/quota_limits.h"
@@ -262,8 +263,11 @@ static void test_limit(void **state)
     tenant_kit_execute(kit, "insert into prices values (2000, 'x', '', '', '', 'eur', 1, 1, 1, 0, "
                             "0)");
     tenants_close(kit->tenants);
-    const struct tenants_options options = {
-        .pepper = kit_pepper, .domain = kit_domain, .clock = &kit->clock, .store = kit->store};
+    const struct tenants_options options = {.pepper = kit_pepper,
+                                            .domain = kit_domain,
+                                            .clock = &kit->clock,
+                                            .store = kit->store,
+                                            .limits = &quota_limits_hooks};
     assert_int_equal(tenants_open(&kit->tenants, &options), STATUS_LIMIT);
     tenant_kit_execute(kit, "delete from prices where number > 1; update prices set output_nano = "
                             "1000000001");

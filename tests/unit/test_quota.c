@@ -1,5 +1,6 @@
 /* quota: accounts follow their limits; budgets come back from the ledger, over restarts and
  * midnights; what refusals say. */
+#include "auth/ledger/ledger.h"
 #include "auth/limits/quota.h"
 
 #include "auth/limits/quota_limits_key.h"

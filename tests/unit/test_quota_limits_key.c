@@ -1,5 +1,6 @@
 /* quota_limits_key: limits and classes of keys: set, refused, found again after a restart, taken
  * over by the key that follows. */
+#include "auth/limits/quota_limits.h"
 #include "auth/limits/quota_limits_key.h"
 
 #include "tests/unit/tenant_kit.h"

@@ -1,3 +1,4 @@
+#include "auth/limits/quota_limits_hooks.h"
 #include "auth/tenants/tenant.h"
 
 #include "tests/unit/base_kit.h"
@@ -6,8 +7,8 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-#include "auth/identity/auth.h"
-#include "auth/identity/auth_apikey.h"
+#include "auth/auth.h"
+#include "auth/credential/api_key.h"
 #include "auth/tenants/tenant_auth.h"
 #include "tests/unit/tenant_kit.h"
 
@@ -25,8 +26,11 @@ enum { START_S = 1790000000 };
 
 static struct tenants_options options_of(struct fixture *fixture)
 {
-    return (struct tenants_options){
-        .store = fixture->store, .pepper = pepper, .domain = domain, .clock = &fixture->clock};
+    return (struct tenants_options){.store = fixture->store,
+                                    .pepper = pepper,
+                                    .domain = domain,
+                                    .clock = &fixture->clock,
+                                    .limits = &quota_limits_hooks};
 }
 
 static void fixture_start(struct fixture *fixture)
@@ -79,10 +83,10 @@ static struct tenant create(struct fixture *fixture, const char *name)
 
 static enum tenant_match match_key(struct fixture *fixture, const char *value)
 {
-    struct auth_apikey read;
+    struct api_key read;
     struct principal principal;
     uint8_t hash[AUTH_CRYPTO_BYTES];
-    assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_OK);
+    assert_int_equal(api_key_read(slice_of(value), &read), STATUS_OK);
     assert_int_equal(auth_crypto_hmac(pepper, slice_of(value), hash), STATUS_OK);
     return tenants_key_match(fixture->tenants, read.id, hash, &principal);
 }
@@ -287,7 +291,7 @@ static void test_standing(void **state)
     char stranger[LIMIT_KEY_BYTES];
     assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), SLICE("k"), 0, &key, value),
                      STATUS_OK);
-    auth_apikey_make(false, stranger);
+    api_key_make(false, stranger);
     assert_int_equal(match_key(fixture, value), TENANT_MATCH_OPEN);
     assert_int_equal(match_key(fixture, stranger), TENANT_MATCH_WRONG);
     /* The right id, another secret. */
@@ -402,8 +406,8 @@ static void test_secrets_are_not_in_the_file(void **state)
     size_t length = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     fixture_start(fixture);
-    char secret[AUTH_APIKEY_SECRET + 1];
-    snprintf(secret, sizeof secret, "%.*s", AUTH_APIKEY_SECRET, value + 6 + AUTH_APIKEY_PUBLIC + 1);
+    char secret[API_KEY_SECRET + 1];
+    snprintf(secret, sizeof secret, "%.*s", API_KEY_SECRET, value + 6 + API_KEY_PUBLIC + 1);
     assert_non_null(memmem(bytes, length, key.id, strlen(key.id)));
     assert_null(memmem(bytes, length, secret, strlen(secret)));
 }

@@ -1,4 +1,5 @@
 #include "auth/tenants/tenant_rows.h"
+#include "config/store.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -31,7 +31,7 @@ static struct principal look(struct tenant_kit *kit, const struct tenant *tenant
 
 static void name(struct tenant_kit *kit, const char *kind, const char *text, uint8_t out[16])
 {
-    assert_int_equal(tenant_directory_name(kit->tenants, kind, text, out), STATUS_OK);
+    assert_int_equal(tenant_records_name(kit->tenants, kind, text, out), STATUS_OK);
 }
 
 static struct tenant_view_grant grant(uint8_t domain, const char *tenant_id, const char *group)

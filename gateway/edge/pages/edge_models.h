@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "config/base/slice.h"
 #include "gateway/edge/state/edge_state.h"
 

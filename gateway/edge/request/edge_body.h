@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 
 enum { EDGE_BODY_MODEL_BYTES = 128 };
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/request.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 
 struct edge_head {
     struct slice method;

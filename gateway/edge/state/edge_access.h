@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "gateway/edge/state/edge_metrics.h"
 #include "gateway/http/request.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 #include "auth/ledger/ledger.h"
 #include "auth/ledger/ledger_usage.h"
 #include "auth/ledger/usage_redis.h"

@@ -1,12 +1,13 @@
-#include "auth/identity/auth.h"
+#include "auth/auth.h"
 
 #include <stdio.h>
 
+#include "auth/credential/api_key.h"
 #include "auth/credential/auth_file.h"
 #include "auth/credential/auth_secrets.h"
-#include "auth/identity/auth_apikey.h"
 #include "auth/identity/auth_method.h"
 #include "auth/identity/auth_token.h"
+#include "auth/limits/quota_limits_hooks.h"
 #include "auth/limits/quota_limits_key.h"
 #include "auth/tenants/certificate_auth.h"
 #include "auth/tenants/certificate_records.h"
@@ -38,8 +39,10 @@ static const struct {
 static enum status open_tenants(struct auth *auth, struct store *store,
                                 const struct auth_secrets *secrets)
 {
-    const struct tenants_options options = {
-        .store = store, .pepper = secrets->pepper, .domain = secrets->domain};
+    const struct tenants_options options = {.store = store,
+                                            .pepper = secrets->pepper,
+                                            .domain = secrets->domain,
+                                            .limits = &quota_limits_hooks};
     return tenants_open(&auth->context.tenants, &options);
 }
 
@@ -290,59 +293,6 @@ enum status auth_refresh(struct auth *auth, struct principal *principal)
     }
 }
 
-static const struct {
-    const char *word;
-    uint32_t scope;
-} scope_words[] = {
-    {"admin:read", AUTH_SCOPE_ADMIN_READ},     {"admin:write", AUTH_SCOPE_ADMIN_WRITE},
-    {"admin:keys", AUTH_SCOPE_ADMIN_KEYS},     {"usage:read", AUTH_SCOPE_USAGE_READ},
-    {"metrics:read", AUTH_SCOPE_METRICS_READ}, {"inference", AUTH_SCOPE_INFERENCE},
-    {"priority", AUTH_SCOPE_PRIORITY},
-};
-
-uint32_t auth_scope_find(struct slice word)
-{
-    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
-        if (slice_is(word, scope_words[i].word))
-            return scope_words[i].scope;
-    }
-    return 0;
-}
-
-void auth_scopes_append(uint32_t scopes, struct buffer *out)
-{
-    bool is_first = true;
-    buffer_append_char(out, '[');
-    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
-        if ((scopes & scope_words[i].scope) == 0)
-            continue;
-        buffer_printf(out, "%s\"%s\"", is_first ? "" : ",", scope_words[i].word);
-        is_first = false;
-    }
-    buffer_append_char(out, ']');
-}
-
-const char *auth_scope_word(uint32_t scope)
-{
-    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
-        if (scope_words[i].scope == scope)
-            return scope_words[i].word;
-    }
-    ASSERT(false);
-    return "";
-}
-
-void auth_scopes_append_words(uint32_t scopes, struct buffer *out)
-{
-    bool is_first = true;
-    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
-        if ((scopes & scope_words[i].scope) == 0)
-            continue;
-        buffer_printf(out, "%s%s", is_first ? "" : " ", scope_words[i].word);
-        is_first = false;
-    }
-}
-
 enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
                                 const char *peer, struct tenant_key *out)
 {
@@ -355,7 +305,7 @@ enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct 
     const struct tenant_key_fields fields = {
         .given = TENANT_KEY_NAME | TENANT_KEY_SCOPES, .name = name, .scopes = AUTH_SCOPES_ADMIN};
     snprintf(actor.peer, sizeof actor.peer, "%s", peer);
-    auth_apikey_make(true, value);
+    api_key_make(true, value);
     snprintf(line, sizeof line, "%s\n", value);
     enum status status = auth_file_write(data_dir, admin_key_next_file, slice_of(line), true);
     if (status == STATUS_OK) {

@@ -1,4 +1,4 @@
-#include "auth/identity/auth_apikey.h"
+#include "auth/credential/api_key.h"
 
 #include "tests/unit/base_kit.h"
 
@@ -24,8 +24,8 @@ static void test_form(void **state)
         bool is_admin = i % 2 == 1;
         const char *prefix = is_admin ? "sk-by-admin-" : "sk-by-";
         char value[LIMIT_KEY_BYTES];
-        struct auth_apikey read;
-        auth_apikey_make(is_admin, value);
+        struct api_key read;
+        api_key_make(is_admin, value);
         size_t start = strlen(prefix);
         assert_int_equal(strlen(value), start + 12 + 1 + 43 + 1 + 6);
         assert_memory_equal(value, prefix, start);
@@ -34,7 +34,7 @@ static void test_form(void **state)
         char check[6];
         model_check(value, start + 12 + 1 + 43, check);
         assert_memory_equal(value + start + 12 + 1 + 43 + 1, check, 6);
-        assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_OK);
+        assert_int_equal(api_key_read(slice_of(value), &read), STATUS_OK);
         assert_int_equal(read.is_admin, is_admin);
         char id[17] = "key_";
         memcpy(id + 4, value + start, 12);
@@ -50,27 +50,27 @@ static void test_every_single_typo(void **state)
     (void)state;
     for (int admin = 0; admin < 2; admin++) {
         char value[LIMIT_KEY_BYTES];
-        auth_apikey_make(admin == 1, value);
+        api_key_make(admin == 1, value);
         size_t length = strlen(value);
         for (size_t i = 0; i < length; i++) {
             char right = value[i];
             for (const char *c = others; *c != '\0'; c++) {
-                struct auth_apikey read;
+                struct api_key read;
                 value[i] = *c;
-                enum status status = auth_apikey_read(slice_of(value), &read);
+                enum status status = api_key_read(slice_of(value), &read);
                 assert_int_equal(status, *c == right ? STATUS_OK : STATUS_KEY_INVALID);
             }
             value[i] = right;
         }
         /* Neighbours that changed places. */
         for (size_t i = 0; i + 1 < length; i++) {
-            struct auth_apikey read;
+            struct api_key read;
             if (value[i] == value[i + 1])
                 continue;
             char kept = value[i];
             value[i] = value[i + 1];
             value[i + 1] = kept;
-            assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_KEY_INVALID);
+            assert_int_equal(api_key_read(slice_of(value), &read), STATUS_KEY_INVALID);
             value[i + 1] = value[i];
             value[i] = kept;
         }
@@ -80,26 +80,25 @@ static void test_every_single_typo(void **state)
 static void test_wrong_forms(void **state)
 {
     (void)state;
-    struct auth_apikey read;
+    struct api_key read;
     char value[LIMIT_KEY_BYTES];
-    auth_apikey_make(false, value);
-    assert_int_equal(auth_apikey_read((struct slice){NULL, 0}, &read), STATUS_KEY_MISSING);
+    api_key_make(false, value);
+    assert_int_equal(api_key_read((struct slice){NULL, 0}, &read), STATUS_KEY_MISSING);
     for (size_t length = 1; length < strlen(value); length++)
-        assert_int_equal(auth_apikey_read((struct slice){value, length}, &read),
-                         STATUS_KEY_INVALID);
+        assert_int_equal(api_key_read((struct slice){value, length}, &read), STATUS_KEY_INVALID);
     char longer[LIMIT_KEY_BYTES + 8];
     snprintf(longer, sizeof longer, "%sx", value);
-    assert_int_equal(auth_apikey_read(slice_of(longer), &read), STATUS_KEY_INVALID);
+    assert_int_equal(api_key_read(slice_of(longer), &read), STATUS_KEY_INVALID);
     snprintf(longer, sizeof longer, " %s", value);
-    assert_int_equal(auth_apikey_read(slice_of(longer), &read), STATUS_KEY_INVALID);
+    assert_int_equal(api_key_read(slice_of(longer), &read), STATUS_KEY_INVALID);
     /* Right check digits over a public id that is no base62: never made, so never taken. */
     value[8] = '-';
     model_check(value, strlen(value) - 7, value + strlen(value) - 6);
-    assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_KEY_INVALID);
+    assert_int_equal(api_key_read(slice_of(value), &read), STATUS_KEY_INVALID);
     value[8] = '\0';
     struct slice with_nul = {value, 6 + 12 + 1 + 43 + 1 + 6};
     model_check(value, with_nul.length - 7, value + with_nul.length - 6);
-    assert_int_equal(auth_apikey_read(with_nul, &read), STATUS_KEY_INVALID);
+    assert_int_equal(api_key_read(with_nul, &read), STATUS_KEY_INVALID);
     assert_null(strstr(status_note()->message, "sk-by-0"));
 }
 
@@ -110,8 +109,8 @@ static void test_redacted(void **state)
     char redacted[LIMIT_ID_BYTES];
     char wanted[64];
     for (int admin = 0; admin < 2; admin++) {
-        auth_apikey_make(admin == 1, value);
-        auth_apikey_redact(slice_of(value), redacted);
+        api_key_make(admin == 1, value);
+        api_key_redact(slice_of(value), redacted);
         snprintf(wanted, sizeof wanted, "%.*s\u2026%s", admin == 1 ? 15 : 9, value,
                  value + strlen(value) - 3);
         assert_string_equal(redacted, wanted);
@@ -125,7 +124,7 @@ static void test_random_is_uniform(void **state)
     (void)state;
     static char text[62001];
     int seen[128] = {0};
-    auth_apikey_random(text, 62000);
+    api_key_random(text, 62000);
     assert_int_equal(strlen(text), 62000);
     for (int i = 0; i < 62000; i++)
         seen[(unsigned char)text[i]]++;

@@ -10,55 +10,14 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "auth/credential/auth_credential.h"
+#include "auth/credential/auth_scope.h"
+#include "auth/credential/principal.h"
 #include "auth/tenants/tenant.h"
-#include "config/base/peer_certificate.h"
 
 struct auth;
 struct certificates;
 struct issuers;
-
-enum auth_scope {
-    AUTH_SCOPE_ADMIN_READ = 1u << 0,
-    AUTH_SCOPE_ADMIN_WRITE = 1u << 1,
-    AUTH_SCOPE_ADMIN_KEYS = 1u << 2,
-    AUTH_SCOPE_USAGE_READ = 1u << 3,
-    AUTH_SCOPE_METRICS_READ = 1u << 4,
-    AUTH_SCOPE_INFERENCE = 1u << 5,
-    AUTH_SCOPE_PRIORITY = 1u << 6,     /* may send `priority`; given only by name */
-    AUTH_SCOPES_ADMIN = (1u << 5) - 1, /* what an admin key may have */
-    AUTH_SCOPES_TENANT =
-        AUTH_SCOPE_INFERENCE | AUTH_SCOPE_USAGE_READ, /* a key's, if none is named */
-    AUTH_SCOPES_TENANT_ALL = AUTH_SCOPES_TENANT | AUTH_SCOPE_PRIORITY,
-};
-
-struct principal {
-    bool is_admin;
-    char tenant_id[LIMIT_ID_BYTES];
-    char key_id[LIMIT_ID_BYTES]; /* of a token: its issuer's id; of a certificate: its row's */
-    uint64_t proof;              /* a token's: its key and its issuer's rules; of others 0 */
-    /* Of an admin's token its "sub", as the audit has it: visible ASCII, "..." when it was cut;
-     * of others "". */
-    char subject[LIMIT_SUBJECT_BYTES];
-    uint32_t scopes;
-    uint32_t weight;
-    enum service_class default_class;
-    enum service_class best_class;
-    bool has_models;         /* the tenant may ask some models alone: tenant_allows_model */
-    uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
-    uint8_t key_hash[16];    /* HMAC(server secret, "key:" id): whom a final record belongs to */
-    /* Share domains, each a HMAC(server secret, …): where the tenant's pages go in the cache, and
-     * what it may read, in the order of the match: published prompts, its group's when it shares
-     * with the group, its own ("domain:" id). */
-    uint8_t domain[16];
-    uint32_t cache_share;
-    uint32_t visible_public; /* the first so many */
-    uint32_t visible_group;  /* the next: 0 or 1 */
-    uint32_t visible_count;
-    uint8_t visible[LIMIT_DOMAINS_VISIBLE][16]; /* nothing behind visible_count is set */
-};                                              /* for an admin key zeros, from tenant_hash on */
 
 /* Makes or reads D/secrets (0600). CORRUPT when the file is gone though the store holds keys: new
  * secrets would make every one of them worthless. The store outlives the auth. */
@@ -67,13 +26,6 @@ void auth_close(struct auth *auth);
 struct tenants *auth_tenants(struct auth *auth);
 struct issuers *auth_issuers(struct auth *auth);
 struct certificates *auth_certificates(struct auth *auth);
-
-/* What a client has shown of itself. */
-struct auth_credential {
-    struct slice text; /* of a header: a key or a token, which decides; empty: none came */
-    const struct peer_certificate *certificate; /* its connection's, verified; NULL: none */
-    bool must_agree; /* beside a text, too, the certificate must be there and the same tenant's */
-};
 
 /* Many changes as one: `*copy` has tenants and issuers of its own, which changes may be made to;
  * with auth_copy_end they are all there at once, in the file and in memory, or (`is_kept` false, or
@@ -110,14 +62,6 @@ enum status auth_key_about(struct auth *auth, const struct principal *principal,
 /* A principal again, later, on another thread: its key may have been revoked or have lost scopes
  * since it was authenticated. KEY_INVALID or FORBIDDEN as above. */
 enum status auth_refresh(struct auth *auth, struct principal *principal);
-
-/* The scope of a word such as "admin:read", 0 for another word; a JSON list of words; and the words
- * with spaces between them. */
-uint32_t auth_scope_find(struct slice word);
-/* Of one scope. */
-const char *auth_scope_word(uint32_t scope);
-void auth_scopes_append(uint32_t scopes, struct buffer *out);
-void auth_scopes_append_words(uint32_t scopes, struct buffer *out);
 
 /* Whose names these are: a final record's row is written under the ids, also when the key has been
  * revoked or the tenant archived since. NOT_FOUND; O(1) for a key, O(tenants) for others. */

@@ -1,0 +1,23 @@
+/* ledger_usage_types: which rows and sums of the ledger are asked for.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     –
+ * Not here: reading sums (ledger_usage) and rows (ledger_requests).
+ */
+#pragma once
+
+#include "auth/ledger/ledger_types.h"
+
+/* Words of which a row has one; none: any row does. */
+struct ledger_usage_words {
+    uint32_t count;
+    char words[LIMIT_USAGE_WORDS][LEDGER_MODEL_BYTES];
+};
+
+struct ledger_usage_filter {
+    struct ledger_usage_words tenants;
+    struct ledger_usage_words keys;
+    struct ledger_usage_words models;
+    struct ledger_usage_words classes;
+};

@@ -1,0 +1,87 @@
+/* quota_limits_types: what limits there are, and what a set of them is: a plan's, a tenant's, a key's.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     –
+ * Not here: looking for limits and changing them (quota_limits, quota_limits_key).
+ */
+#pragma once
+
+#include "auth/tenants/tenant_types.h"
+
+enum quota_limit {
+#define QUOTA_LIMIT(NAME, ...) QUOTA_##NAME,
+#include "auth/limits/quota_limits.def"
+#undef QUOTA_LIMIT
+    QUOTA_LIMITS
+};
+_Static_assert(QUOTA_LIMITS <= 32, "a limit is a bit of 32");
+
+/* The words of a row, as quota_limits.def explains them. */
+enum quota_counts {
+    QUOTA_COUNTS_REQUESTS,
+    QUOTA_COUNTS_TEXT_BYTES,
+    QUOTA_COUNTS_INPUT,
+    QUOTA_COUNTS_OUTPUT,
+    QUOTA_COUNTS_TOKENS,
+    QUOTA_COUNTS_KV_TOKENS,
+    QUOTA_COUNTS_COST,
+};
+enum quota_window { QUOTA_MINUTE, QUOTA_NOW, QUOTA_DAY, QUOTA_MONTH };
+enum quota_header { QUOTA_UNSHOWN, QUOTA_AS_REQUESTS, QUOTA_AS_TOKENS };
+enum quota_reset { QUOTA_REFILL, QUOTA_OTHERS_END, QUOTA_MIDNIGHT, QUOTA_MONTH_END };
+
+struct quota_limits_form {
+    const char *member; /* "requests_per_minute" */
+    enum quota_counts counts;
+    enum quota_window window;
+    int64_t most;
+    enum status refusal;
+    enum quota_header header;
+    enum quota_reset reset;
+};
+const struct quota_limits_form *quota_limits_form(enum quota_limit limit);
+
+struct quota_limits_value {
+    int64_t limit;  /* 0 = none */
+    bool is_shadow; /* counted and told, nobody is refused */
+};
+
+/* What a limit of tokens does that is met, before a request or in the middle of its answer: refuse
+ * or end it, or let it go on in the lowest class, uncharged by the limits that lack. Limits of
+ * requests, of costs and of what is under way always refuse. */
+enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_LOWER_CLASS };
+
+struct quota_limits_set {
+    struct quota_limits_value values[QUOTA_LIMITS];
+    int32_t cached_percent; /* so much of a cached input token counts; below 0: not given (0) */
+    enum quota_on_limit on_limit;
+    /* What stands over the tenant's own weight (of plans and tenants only) and classes. A default
+     * class above the best means the best. */
+    uint32_t weight;       /* 0: not given */
+    uint8_t default_class; /* enum service_class + 1; 0: not given */
+    uint8_t best_class;    /* … */
+};
+
+struct quota_plan {
+    char id[LIMIT_ID_BYTES]; /* "pln_" and 20 base62 characters */
+    char name[LIMIT_NAME_BYTES];
+    struct quota_limits_set set;
+    int64_t created_at_s;
+    int64_t revision;
+    uint32_t tenants; /* that refer to it and are not archived */
+};
+
+struct quota_tenant {
+    char tenant_id[LIMIT_ID_BYTES];
+    char plan_id[LIMIT_ID_BYTES]; /* "" = none */
+    struct quota_limits_set set;  /* its own */
+    int64_t revision;             /* 0: nothing was ever set */
+};
+
+struct quota_key_limits {
+    char tenant_id[LIMIT_ID_BYTES];
+    char key_id[LIMIT_ID_BYTES]; /* what a principal of it has: a key's id, an issuer's, … */
+    struct quota_limits_set set;
+    int64_t revision; /* 0: nothing was ever set */
+};
