@@ -267,7 +267,9 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
         .tenant_bytes_max = (uint64_t)edge->config->queue_tenant_bytes};
     memcpy(queue.gauges, edge->metrics.jobs_waiting, sizeof queue.gauges);
     TRY(edge_wait_create(&edge->wait, &queue));
-    TRY(edge_replay_create(&edge->replay, edge));
+    static const struct edge_replay_jobs jobs = {.expects = edge_job_expects,
+                                                 .refuse = edge_job_refuse};
+    TRY(edge_replay_create(&edge->replay, edge, &jobs));
     TRY(edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up,
                           edge->metrics.upstream_foreign));
     TRY(edge_prompts_create(&edge->prompts, edge->loop, edge->client, auth_tenants(edge->auth)));
@@ -405,6 +407,14 @@ static void run_beat(void *context)
     loop_timer_arm(run->pulse_timer, PULSE_EVERY_MS);
 }
 
+/* Tokens that wait for keys are checked again, on both listeners. */
+static void run_keys_came(void *context)
+{
+    struct edge *edge = context;
+    edge_proof_keys_came(edge->proof);
+    edge_proof_keys_came(edge->admin_proof);
+}
+
 static enum status run_open(struct run *run)
 {
     struct edge *edge = &run->edge;
@@ -433,7 +443,7 @@ static enum status run_open(struct run *run)
     TRY(loop_worker_create(&edge->sums_worker, edge->loop, LIMIT_BODIES_SCANNED));
     TRY(edge_proof_create(&edge->proof, edge, false, edge_forward_handle, edge));
     TRY(edge_proof_create(&edge->admin_proof, edge, true, admin_handle, &run->admin));
-    TRY(edge_keys_create(&edge->keys, edge));
+    TRY(edge_keys_create(&edge->keys, edge, run_keys_came, edge));
     run->admin = (struct admin){.config = edge->config,
                                 .jwks_hosts = edge->config->jwks_hosts,
                                 .auth = edge->auth,

@@ -9,7 +9,6 @@
 #include "gateway/edge/engines/edge_ack.h"
 #include "gateway/edge/engines/edge_settle.h"
 #include "gateway/edge/engines/edge_wait.h"
-#include "gateway/edge/request/edge_job.h"
 
 enum {
     PAGE_RECORDS = 128,
@@ -45,6 +44,7 @@ struct page_row {
 
 struct edge_replay {
     struct edge *edge;
+    const struct edge_replay_jobs *jobs;
     struct http1_exchange *exchange; /* a page that is read */
     struct http1_exchange *ack_exchange;
     struct loop_timer *tick;
@@ -339,7 +339,7 @@ static void page_record(struct edge_replay *replay, const json_t *record,
         snprintf(request_id, sizeof request_id, "record_%llu",
                  (unsigned long long) final->record_seq);
     if (edge_ack_is_marked(&replay->ack, final->record_seq) ||
-        edge_job_expects(replay->edge, request_id))
+        replay->jobs->expects(replay->edge, request_id))
         return;
     struct page_row *row = &replay->page[replay->page_count++];
     edge_settle_deinit(&row->settle);
@@ -357,7 +357,7 @@ static void page_record(struct edge_replay *replay, const json_t *record,
         snprintf(out->request_id, sizeof out->request_id, "%s", request_id);
         record_row(replay, record, final, at_us, out);
         row->settle.is_replayed = true;
-        edge_job_refuse(replay->edge, request_id);
+        replay->jobs->refuse(replay->edge, request_id);
     }
     metric_add(replay->edge->metrics.rows_replayed, 1);
 }
@@ -583,12 +583,14 @@ static void tick_arm(struct edge_replay *replay)
 
 /* --- what callers see --- */
 
-enum status edge_replay_create(struct edge_replay **out, struct edge *edge)
+enum status edge_replay_create(struct edge_replay **out, struct edge *edge,
+                               const struct edge_replay_jobs *jobs)
 {
     struct edge_replay *replay = mem_zalloc(1, sizeof *replay);
     if (replay == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for records of the engine");
     replay->edge = edge;
+    replay->jobs = jobs;
     replay->is_fresh = true;
     replay->again_ms = AGAIN_MS;
     buffer_init(&replay->incoming, PAGE_BYTES_MAX);

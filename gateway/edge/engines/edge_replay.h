@@ -19,7 +19,17 @@
 #include "gateway/edge/engines/edge_probe.h"
 #include "gateway/edge/state/edge_state.h"
 
-enum status edge_replay_create(struct edge_replay **out, struct edge *edge);
+/* What a record that is read again means for a request under way; both are required. */
+struct edge_replay_jobs {
+    /* Whether the record comes with its own stream, or is on its way into the ledger. */
+    bool (*expects)(const struct edge *edge, const char *request_id);
+    /* An engine before this one had begun the request: it is not sent again. */
+    void (*refuse)(struct edge *edge, const char *request_id);
+};
+
+/* `jobs` outlives it. */
+enum status edge_replay_create(struct edge_replay **out, struct edge *edge,
+                               const struct edge_replay_jobs *jobs);
 /* Rows that still wait are committed as estimated, later ones at once; nothing more is read. Before
  * probe, client and ledger are closed. */
 void edge_replay_close(struct edge_replay *replay);

@@ -4,7 +4,6 @@
 
 #include "auth/tenants/issuer_fetch.h"
 #include "config/base/mem.h"
-#include "gateway/edge/request/edge_proof.h"
 #include "gateway/http/loop_worker.h"
 #include "gateway/upstream/key_fetch.h"
 
@@ -12,6 +11,8 @@ enum { LOOK_MS = 1000 };
 
 struct edge_keys {
     struct edge *edge;
+    void (*came)(void *context);
+    void *context;
     const char *hosts; /* of the first snapshot, which stays: a reload frees the others while the */
     const char *ca_file; /* thread reads; neither is reloadable */
     struct loop_timer *timer;
@@ -55,8 +56,7 @@ static void fetch_done(struct loop_worker_task *task)
     keys->is_running = false;
     metric_add(edge->metrics.key_fetches[keys->is_good], 1);
     metric_set(edge->metrics.keys_failing, (double)issuer_fetch_failing(auth_issuers(edge->auth)));
-    edge_proof_keys_came(edge->proof);
-    edge_proof_keys_came(edge->admin_proof);
+    keys->came(keys->context);
     edge_keys_wake(keys);
 }
 
@@ -73,20 +73,21 @@ static void look(void *context)
 {
     struct edge_keys *keys = context;
     edge_keys_wake(keys);
-    if (!keys->is_running) { /* an issuer that tokens waited for may have been deleted */
-        edge_proof_keys_came(keys->edge->proof);
-        edge_proof_keys_came(keys->edge->admin_proof);
-    }
+    if (!keys->is_running) /* an issuer that tokens waited for may have been deleted */
+        keys->came(keys->context);
     loop_timer_arm(keys->timer, LOOK_MS);
 }
 
-enum status edge_keys_create(struct edge_keys **out, struct edge *edge)
+enum status edge_keys_create(struct edge_keys **out, struct edge *edge, void (*came)(void *context),
+                             void *context)
 {
     *out = NULL;
     struct edge_keys *keys = mem_zalloc(1, sizeof *keys);
     if (keys == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory to fetch keys");
     keys->edge = edge;
+    keys->came = came;
+    keys->context = context;
     keys->hosts = edge->config->jwks_hosts;
     keys->ca_file = edge->config->jwks_ca;
     atomic_init(&keys->is_over, false);

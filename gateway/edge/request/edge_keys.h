@@ -12,7 +12,10 @@
 
 #include "gateway/edge/state/edge_state.h"
 
-enum status edge_keys_create(struct edge_keys **out, struct edge *edge);
+/* `came(context)` runs when keys have been fetched, or could not be: what waits for them is checked
+ * again. */
+enum status edge_keys_create(struct edge_keys **out, struct edge *edge, void (*came)(void *context),
+                             void *context);
 /* A fetch under way is given up. Before the proofs are destroyed. NULL is fine. */
 void edge_keys_destroy(struct edge_keys *keys);
 

@@ -1,7 +1,5 @@
 #include "gateway/edge/state/edge_memory.h"
 
-#include <malloc.h>
-
 #include "config/base/mem.h"
 
 enum {
@@ -20,12 +18,6 @@ struct edge_memory {
     struct byte_shares_hold unproven; /* empty: it keeps nobody's entry, to read its sum */
     struct edge_metrics *metrics;
 };
-
-size_t edge_memory_heap_bytes(void)
-{
-    struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd; /* large blocks have mappings of their own */
-}
 
 enum status edge_memory_create(struct edge_memory **out, size_t limit_bytes,
                                struct edge_metrics *metrics)

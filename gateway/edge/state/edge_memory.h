@@ -1,7 +1,7 @@
 /* edge_memory: what requests hold of the edge's memory, by tenant, and who may hold more.
  *
  * Owns:     the account: bytes of each tenant, and of requests whose token is not checked yet.
- * Thread:   the loop's thread; edge_memory_heap_bytes any.
+ * Thread:   the loop's thread.
  * Cost:     O(1) a request, and a look-up by hash.
  * Not here: the rule and its guarantee (config/base/byte_shares); requests that are not whole, and
  *           their share of `memory_limit` (gateway/http); bounds of a single body, stream or answer
@@ -49,6 +49,3 @@ void edge_memory_leave(struct edge_memory *memory, struct byte_shares_hold *hold
 enum status edge_memory_take_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold,
                                       const uint8_t address[BYTE_SHARES_OWNER_BYTES], size_t bytes);
 void edge_memory_leave_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold);
-
-/* Bytes of the heap in use, now; any thread. */
-size_t edge_memory_heap_bytes(void);

@@ -4,7 +4,7 @@
 
 #include "auth/ledger/ledger.h"
 #include "config/base/log.h"
-#include "gateway/edge/state/edge_memory.h"
+#include "gateway/edge/state/edge_heap.h"
 
 static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind kind,
                                  const char *name, const char *labels, const char *help)
@@ -197,7 +197,7 @@ void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger, cons
     look_counter(metrics->log_dropped, log_dropped());
     for (int i = 1; i < AUTH_REFUSALS && auth != NULL; i++)
         look_counter(metrics->auth_refusals[i], auth_refused_count(auth, (enum auth_refusal)i));
-    metric_set(metrics->heap_bytes, (double)edge_memory_heap_bytes());
+    metric_set(metrics->heap_bytes, (double)edge_heap_bytes());
     edge_deaths_look(metrics->deaths, metrics->registry);
 }
 
