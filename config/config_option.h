@@ -8,31 +8,7 @@
  */
 #pragma once
 
-#include <stdint.h>
-
-#include "config/base/slice.h"
-#include "config/config.h"
-
-enum config_option_kind {
-    CONFIG_OPTION_GROUP, /* a heading of the help; name and numbers are not set */
-    CONFIG_OPTION_TEXT,
-    CONFIG_OPTION_NUMBER,
-    CONFIG_OPTION_BYTES,
-    CONFIG_OPTION_BOOL,
-};
-
-struct config_option {
-    enum config_option_kind kind;
-    const char *name; /* with underscores, like the field of struct config */
-    const char *fallback_text;
-    int64_t fallback;
-    int64_t least;
-    int64_t most;
-    bool is_reloadable;
-    unsigned roles;
-    const char *help;
-    size_t offset; /* of the field in struct config */
-};
+#include "config/config_option_types.h"
 
 /* Returns where the value of config_option_table[index] came from. */
 enum config_source config_source_of(const struct config *config, size_t index);
@@ -40,13 +16,6 @@ enum config_source config_source_of(const struct config *config, size_t index);
 /* All rows in the order of options.def, including the groups. */
 extern const struct config_option config_option_table[];
 extern const size_t config_option_count;
-
-/* One value of one option. `text` is borrowed from the source that was read. */
-struct config_option_value {
-    struct slice text;
-    int64_t number; /* NUMBER, BYTES and BOOL (0 or 1) */
-    enum config_source source;
-};
 
 /* Finds an option by name; case, '-' and '_' make no difference: "kv-memory", "KV_MEMORY". NULL
  * when there is none. */

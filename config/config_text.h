@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "config/config_option.h"
+#include "config/config_option_types.h"
 
 /* INVALID when a number is expected and missing, OUT_OF_RANGE outside its range; the message names
  * the option by `source`. It repeats nothing but digits, because the rest may be part of a secret.

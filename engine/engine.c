@@ -11,7 +11,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/populate.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 #include "engine/draft/draft_model.h"
 #include "engine/models/gguf.h"
 #include "engine/models/model.h"
@@ -270,7 +270,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
                           LIMIT_REQUEST_BYTES_IN_ENGINE));
     engine->tickets.tenant_max = LIMIT_TENANT_REQUESTS_IN_ENGINE;
     uint64_t cache_seed = 0;
-    rng_secure_bytes(&cache_seed, sizeof(cache_seed));
+    random_bytes(&cache_seed, sizeof(cache_seed));
     static const enum scheduler_mode modes[] = {
         [ENGINE_BATCHING_CONTINUOUS] = SCHEDULER_CONTINUOUS,
         [ENGINE_BATCHING_WINDOW] = SCHEDULER_WINDOW,

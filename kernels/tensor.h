@@ -8,27 +8,9 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "config/base/status.h"
-
-enum tensor_type {
-#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) TENSOR_TYPE_##name = (id),
-#include "kernels/tensor_types.def"
-};
-
-struct types_part;
-
-struct tensor_type_info {
-    const char *name;
-    uint32_t id;
-    uint32_t block_elements;
-    uint32_t block_bytes;
-    /* Converts one row of n elements (a multiple of block_elements) to float32, exactly. */
-    void (*to_f32)(const void *row, float *out, uint32_t n);
-    /* Takes 32 elements of a block apart (kernels/cpu/types); NULL for floats. */
-    void (*take)(const unsigned char *block, uint32_t part, struct types_part *out);
-};
+#include "kernels/tensor_type.h"
 
 /* Returns NULL for an unknown id. */
 const struct tensor_type_info *tensor_type_info(uint32_t id);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "config/base/hash.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 static const struct slice tenant_prefix = {"sk-by-", 6};
@@ -18,7 +18,7 @@ void api_key_random(char *out, size_t length)
     size_t used = sizeof bytes;
     for (size_t i = 0; i < length;) {
         if (used == sizeof bytes) {
-            rng_secure_bytes(bytes, sizeof bytes);
+            random_bytes(bytes, sizeof bytes);
             used = 0;
         }
         unsigned char byte = bytes[used++];

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "config/base/mem.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 /* Kept a thread: making a context costs 1.2 µs, giving it a key 0.5 µs, starting it again under the
  * key it has 0.1 µs. The edge's loop asks under one key, the pepper, all day. */
@@ -115,7 +115,7 @@ enum status auth_crypto_seal(const uint8_t key[AUTH_CRYPTO_BYTES], struct slice 
     uint8_t nonce[NONCE_BYTES];
     uint8_t tag[TAG_BYTES];
     size_t start = out->length;
-    rng_secure_bytes(nonce, sizeof nonce);
+    random_bytes(nonce, sizeof nonce);
     buffer_append(out, nonce, sizeof nonce);
     buffer_append_slice(out, plain);
     buffer_append(out, tag, sizeof tag); /* its room */

@@ -5,7 +5,7 @@
  * Thread:   any.
  * Cost:     0.3 µs for a short message under the key of the thread's last call, 0.4 µs more under
  *           another; no allocation after a thread's first call.
- * Not here: what is authenticated (auth_apikey, auth), random bytes (rng_secure_bytes).
+ * Not here: what is authenticated (auth_apikey, auth), random bytes (random_bytes).
  */
 #pragma once
 

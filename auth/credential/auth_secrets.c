@@ -2,7 +2,7 @@
 
 #include "auth/credential/auth_file.h"
 #include "config/base/limits.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 static const char file_name[] = "secrets";
 static const struct slice first_line = {"banyan-secrets 1\n", 17};
@@ -80,7 +80,7 @@ enum status auth_secrets_make(const char *folder, struct auth_secrets *out)
 {
     struct buffer text;
     buffer_init(&text, LIMIT_SECRETS_BYTES);
-    rng_secure_bytes(out, sizeof *out);
+    random_bytes(out, sizeof *out);
     buffer_append_slice(&text, first_line);
     make_line(&text, "pepper ", out->pepper);
     make_line(&text, "domain ", out->domain);

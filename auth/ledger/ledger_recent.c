@@ -1,7 +1,7 @@
 #include "auth/ledger/ledger_recent.h"
 
 #include "config/base/mem.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 enum status ledger_recent_init(struct ledger_recent *recent, uint32_t capacity)
 {
@@ -14,7 +14,7 @@ enum status ledger_recent_init(struct ledger_recent *recent, uint32_t capacity)
         ledger_recent_deinit(recent);
         FAIL(STATUS_NO_MEMORY, "no memory for the ids of %u requests", capacity);
     }
-    rng_secure_bytes(recent->keys, sizeof recent->keys);
+    random_bytes(recent->keys, sizeof recent->keys);
     return STATUS_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/metrics.h"
+#include "config/base/random_bytes.h"
 #include "config/base/rng.h"
 
 enum {
@@ -592,7 +593,7 @@ enum status redis_link_open(struct redis_link **out, const struct redis_link_opt
     link->options.command_ms =
         options->command_ms != 0 ? options->command_ms : LIMIT_REDIS_COMMAND_MS;
     snprintf(link->password_file, sizeof link->password_file, "%s", options->password_file);
-    rng_secure_bytes(&link->rng.seed, sizeof link->rng.seed);
+    random_bytes(&link->rng.seed, sizeof link->rng.seed);
     open_metrics(link, options->metrics);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 static inline uint64_t rotate_left(uint64_t value, int by)
 {
@@ -55,7 +55,7 @@ static pthread_once_t process_key_once = PTHREAD_ONCE_INIT;
 
 static void process_key_draw(void)
 {
-    rng_secure_bytes(&process_key, sizeof process_key);
+    random_bytes(&process_key, sizeof process_key);
 }
 
 const struct hash_key *hash_process_key(void)

@@ -19,7 +19,7 @@ static inline uint64_t hash_mix64(uint64_t value)
 }
 
 /* SipHash-1-3 (Aumasson and Bernstein, 2012). With a secret 128-bit key nobody outside can choose
- * names that collide. Keys come from rng_secure_bytes, once a process. */
+ * names that collide. Keys come from random_bytes, once a process. */
 struct hash_key {
     uint64_t k0;
     uint64_t k1;

@@ -1,8 +1,5 @@
 #include "config/base/rng.h"
 
-#include <errno.h>
-#include <sys/random.h>
-
 #include "config/base/hash.h"
 #include "config/base/status.h"
 
@@ -39,17 +36,4 @@ uint64_t rng_below(struct rng *rng, uint64_t bound)
     /* Multiply-shift (Lemire, 2019) without the rejection step: a bias of at most bound ÷ 2^64 is
      * fine here. */
     return (uint64_t)(((unsigned __int128)rng_next(rng) * bound) >> 64);
-}
-
-void rng_secure_bytes(void *out, size_t length)
-{
-    unsigned char *cursor = out;
-    while (length > 0) {
-        ssize_t got = getrandom(cursor, length, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        ASSERT(got > 0);
-        cursor += got;
-        length -= (size_t)got;
-    }
 }

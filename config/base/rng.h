@@ -1,9 +1,9 @@
-/* rng: random numbers as pure functions of (seed, counter), and secure bytes from the system.
+/* rng: random numbers as pure functions of (seed, counter).
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     a number is about 20 instructions; rng_secure_bytes is a system call.
- * Not here: distributions of tokens (engine/sampling/sampler).
+ * Cost:     a number is about 20 instructions.
+ * Not here: secure bytes from the system (random_bytes), distributions of tokens (sampler).
  */
 #pragma once
 
@@ -31,6 +31,3 @@ struct rng {
 uint64_t rng_next(struct rng *rng);
 /* Uniform in [0, bound), bound ≥ 1. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
-
-/* Fills `out` from the kernel's generator. Aborts the process if the kernel cannot deliver. */
-void rng_secure_bytes(void *out, size_t length);

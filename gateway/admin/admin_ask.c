@@ -57,6 +57,7 @@ enum status admin_ask_start(struct admin_call *call, const char *path,
     *ask = (struct admin_ask){.call = call, .told = told};
     buffer_init(&ask->body, LIMIT_ADMIN_ANSWER_BYTES);
     call->ask = ask; /* which frees it, whatever happens */
+    call->free_ask = admin_ask_destroy;
     ask->deadline = loop_timer_create(call->admin->loop, ask_late, ask);
     if (ask->deadline == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");

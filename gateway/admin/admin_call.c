@@ -1,7 +1,6 @@
 #include "gateway/admin/admin_call.h"
 
 #include "config/base/mem.h"
-#include "gateway/admin/admin_ask.h"
 
 /* `*at` moves behind the copy. A slice that is not there stays so. */
 static struct slice create_copy(char **at, struct slice from)
@@ -59,7 +58,8 @@ void admin_call_destroy(struct admin_call *call)
 {
     if (call == NULL)
         return;
-    admin_ask_destroy(call->ask);
+    if (call->ask != NULL)
+        call->free_ask(call->ask);
     if (call->body.length > 0) /* a key set may be in it */
         explicit_bzero((char *)(uintptr_t)call->body.bytes, call->body.length);
     if (call->out.bytes != NULL)

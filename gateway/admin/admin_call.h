@@ -87,6 +87,7 @@ struct admin_call {
      * a question to the engine, or its second half on the worker and its third on the loop. */
     bool is_waiting;
     struct admin_ask *ask;
+    void (*free_ask)(struct admin_ask *ask);
     char subject[LIMIT_ID_BYTES]; /* an id that the first half hands to the second */
     admin_function second;
     admin_function third; /* when the second succeeded; its failure is the answer */

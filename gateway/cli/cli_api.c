@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "config/base/mem.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 enum {
     TRIES_MAX = 3,
@@ -184,7 +184,7 @@ static void ask_headers(const struct cli_api *api, const struct cli_api_request 
     if (strcmp(request->method, "POST") != 0)
         return;
     uint8_t bytes[ID_BYTES];
-    rng_secure_bytes(bytes, sizeof bytes);
+    random_bytes(bytes, sizeof bytes);
     buffer_append_text(out, "idempotency-key: cli-");
     for (size_t i = 0; i < sizeof bytes; i++)
         buffer_printf(out, "%02x", bytes[i]);

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "gateway/cli/cli.h"
 #include "gateway/cli/cli_api.h"
+#include "gateway/cli/cli_options.h"
 
 enum cli_flag {
 #define CLI_FLAG(name, flag, value, help) CLI_FLAG_##name,

@@ -1,14 +1,14 @@
 #include "gateway/engine_http/face.h"
 
 #include "config/base/hash.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 #include "gateway/http/http_error.h"
 
 void face_init(struct face *face)
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t bytes[(FACE_INSTANCE_BYTES - 1) / 2];
-    rng_secure_bytes(bytes, sizeof bytes);
+    random_bytes(bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++) {
         face->instance[2 * i] = digits[bytes[i] >> 4];
         face->instance[2 * i + 1] = digits[bytes[i] & 15];

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 #include "gateway/engine_http/face_json.h"
 
 enum { PATH_BYTES = 96, COMPLETION_TOKENS_DEFAULT = 16 /* as the OpenAI schema says */ };
@@ -685,7 +685,7 @@ enum status face_request_parse(struct face_request *request, enum face_kind kind
                    .service_class = SERVICE_CLASS_STANDARD},
         .vocab = vocab,
     };
-    rng_secure_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);
+    random_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);
     request->engine.tokens_max = kind == FACE_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
     /* A completion's prompt has control tokens by their names, and so has its answer. */
     request->engine.shows_control = kind == FACE_TEXT;

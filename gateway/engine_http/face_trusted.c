@@ -1,7 +1,7 @@
 #include "gateway/engine_http/face_trusted.h"
 
 #include "config/base/clock.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 
 enum { DEADLINE_MS_MAX = 24 * 3600 * 1000 };
 
@@ -132,7 +132,7 @@ static void make_request_id(struct face_trusted *trusted)
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t bytes[16];
-    rng_secure_bytes(bytes, sizeof bytes);
+    random_bytes(bytes, sizeof bytes);
     memcpy(trusted->request_id, "req_", 4);
     for (size_t i = 0; i < sizeof bytes; i++) {
         trusted->request_id[4 + 2 * i] = digits[bytes[i] >> 4];

@@ -8,7 +8,8 @@
 #pragma once
 
 #include "gateway/http/h2o_compat.h"
-#include "gateway/http/loop.h"
+
+struct loop;
 
 h2o_loop_t *loop_h2o(struct loop *loop);
 /* One turn outside loop_run, waiting at most `wait_ms`: for taking things down in order. */

@@ -11,7 +11,7 @@
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
-#include "config/base/rng.h"
+#include "config/base/random_bytes.h"
 #include "gateway/http/cors.h"
 #include "gateway/http/h1_head.h"
 #include "gateway/http/h2_arrival.h"
@@ -71,7 +71,7 @@ void request_id_make(char out[REQUEST_ID_BYTES + 1])
     static _Thread_local size_t left;
     static const char digits[] = "0123456789abcdef";
     if (left == 0) {
-        rng_secure_bytes(drawn, sizeof(drawn));
+        random_bytes(drawn, sizeof(drawn));
         left = IDS_AT_ONCE;
     }
     const uint8_t *bytes = drawn[--left];

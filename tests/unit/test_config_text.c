@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "config/config_option.h"
 #include "config/base/limits.h"
 #include "config/config_text.h"
 

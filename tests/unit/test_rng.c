@@ -67,19 +67,6 @@ static void test_below(void **state)
     assert_int_equal(rng_below(&rng, 1), 0);
 }
 
-static void test_secure(void **state)
-{
-    (void)state;
-    unsigned char a[64] = {0};
-    unsigned char b[64] = {0};
-    rng_secure_bytes(a, sizeof a);
-    rng_secure_bytes(b, sizeof b);
-    assert_memory_not_equal(a, b, sizeof a);
-    unsigned char guarded[3] = {1, 2, 3};
-    rng_secure_bytes(guarded + 1, 0);
-    assert_int_equal(guarded[1], 2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,7 +74,6 @@ int main(void)
         cmocka_unit_test(test_avalanche),
         cmocka_unit_test(test_unit),
         cmocka_unit_test(test_below),
-        cmocka_unit_test(test_secure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

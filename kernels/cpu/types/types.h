@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/tensor.h"
+#include "kernels/tensor_type.h"
 
 enum { TYPES_PART = 32 };
 
