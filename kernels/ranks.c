@@ -15,7 +15,7 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
-#include "kernels/cpu/threads.h"
+#include "kernels/threads.h"
 
 enum {
     RANKS_LINE = 64,

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "kernels/cpu/types/types.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
+#include "kernels/types/types.h"
 
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
     static void tensor_##name##_to_f32(const void *row, float *out, uint32_t n)                    \
@@ -16,13 +16,13 @@
         }                                                                                          \
     }
 #define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 
 static const struct tensor_type_info tensor_types[] = {
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
     {#name, (id), (elements), (bytes), tensor_##name##_to_f32, type_##name##_take},
 #define TENSOR_FLOAT(name, id, bytes) {#name, (id), 1, (bytes), type_##name##_to_f32, NULL},
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 };
 
 const struct tensor_type_info *tensor_type_info(uint32_t id)
@@ -37,7 +37,7 @@ const char *tensor_type_names(void)
 {
     return
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) " " #name
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
         ;
 }
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "config/base/status.h"
-#include "kernels/tensor_type.h"
+#include "kernels/types/tensor_type.h"
 
 /* Returns NULL for an unknown id. */
 const struct tensor_type_info *tensor_type_info(uint32_t id);

@@ -1,4 +1,4 @@
-/* quota_limits_types: what limits there are, and what a set of them is: a plan's, a tenant's, a key's.
+/* quota_limits_types: what limits there are, and what a plan, a tenant or a key has of them.
  *
  * Owns:     nothing.
  * Thread:   any.

@@ -4,7 +4,8 @@
  * Thread:   as said at each function. `change` is held from a change's checks to its place in
  *           memory; `memory` only for the moment in which readers could see half of it.
  * Cost:     O(1) but for tenant_directory_reserve, which copies a table that is full.
- * Not here: what a record is (tenant_records), rows in the file (tenant_rows), rules (tenant_edit, tenant_key_edit).
+ * Not here: what a record is (tenant_records), rows in the file (tenant_rows), rules (tenant_edit,
+ *           tenant_key_edit).
  */
 #pragma once
 

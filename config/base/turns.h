@@ -19,7 +19,7 @@
  * times as long, and for that owner's fair share of shorter turns. Calls nest at most TURNS_DEPTH
  * deep, because each level is at most a quarter as long as the one around it.
  *
- * Neither lane has a higher priority than the compute threads (kernels/cpu/threads.h), so text work
+ * Neither lane has a higher priority than the compute threads (kernels/threads.h), so text work
  * never holds up a step of another tenant. The long lane runs under SCHED_IDLE, so that a compute
  * thread that wakes takes the processor at once; its nice value counts only where the system
  * refuses SCHED_IDLE. A rate for each owner keeps a flood of short texts out of the quick lane.

@@ -55,8 +55,8 @@ struct draft_guess_ask {
     uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* A pass: the rows of one sequence, `rows`, of which the last gives its guess if `is_whole`; `which`
- * of the asks it is. batch_begin comes before the first of a pass. */
+/* Adds the rows `rows` of one sequence to a pass. The last of them gives its guess if `is_whole`;
+ * `which` is its place among the asks. batch_begin comes before the first of a pass. */
 void draft_guess_add(struct draft_guess *guess, const struct kv_pool *pool,
                      const struct batch_part *rows, const struct sequence *sequence, uint32_t which,
                      bool is_whole);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 /* 1.5 × 2^23: adding it rounds a float of magnitude below 2^22 to an integer, ties to even, which
  * is then in the low bits of the sum. */

@@ -143,7 +143,7 @@ static __device__ __forceinline__ uint16_t cuda_machine_bf16(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* For magnitudes up to 448, as half_e4m3_from_float (kernels/half.h). */
+/* For magnitudes up to 448, as half_e4m3_from_float (kernels/types/half.h). */
 static __device__ __forceinline__ uint8_t cuda_machine_e4m3(float value)
 {
     const uint32_t sign = __float_as_uint(value) >> 24 & 0x80u;

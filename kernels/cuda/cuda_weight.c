@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "kernels/cpu/types/types.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
+#include "kernels/types/types.h"
 
 enum { WEIGHT_SCALE_EXPONENT = 15 };
 

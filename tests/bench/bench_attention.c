@@ -21,8 +21,8 @@
 #include <time.h>
 
 #include "config/base/rng.h"
-#include "kernels/half.h"
 #include "kernels/kernels_measure.h"
+#include "kernels/types/half.h"
 
 enum {
     LAYERS = 30,

@@ -13,7 +13,7 @@
 
 #include "config/base/clock.h"
 #include "engine/kv/kv_swap.h"
-#include "kernels/cpu/threads.h"
+#include "kernels/threads.h"
 
 enum { AREA = 256 << 20, CONTEXT = 8192, REPEAT = 15 };
 

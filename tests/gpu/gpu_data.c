@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 static void half_at(unsigned char *at, float value)
 {

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_machine.cuh"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 #ifdef BANYAN_CUBLAS
 #include <cublasLt.h>
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/models/model.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 #include "tests/kit/gguf_writer.h"
 
 static void write_keys(struct gguf_writer *writer, const struct model_config *config)

@@ -63,7 +63,7 @@ LIBRARIES = {
     r"jwt\.h": r"auth/identity/auth_jwt\.c",
     r"hiredis": r"auth/ledger/redis_link\.c",
     r"cu[a-z_]+\.h": r"kernels/cuda/.*",
-    r"immintrin\.h|x86intrin\.h": r"kernels/cpu/(avx2|avxvnni|avx512|amx)/.*|kernels/cpu/(threads|cpu_ceilings)\.c",
+    r"immintrin\.h|x86intrin\.h": r"kernels/cpu/(avx2|avxvnni|avx512|amx)/.*|kernels/threads\.c|kernels/cpu/ops/cpu_ceilings\.c",
 }
 
 FILE_LINES_MAX = 1200

@@ -9,7 +9,7 @@
 #include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/ref/ref.h"
 #include "kernels/cpu/ref_int8/ref_int8.h"
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 #include "tests/unit/kernels_kit.h"
 
 static const uint32_t isa_rows_sizes[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 48, 100, 576};

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/ref/ref.h"
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 #include "tests/unit/kernels_kit.h"
 
 /* The same ids, and nothing written behind ROW_IDS_MORE; a NaN is never among them. */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/cpu_features.h"
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 #include "tests/unit/kernels_kit.h"
 
 /* NULL in a build for another architecture, which lacks none that needs nothing. `needs` is what

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "kernels/half.h"
 #include "kernels/kernels.h"
+#include "kernels/types/half.h"
 
 static inline float kit_float(struct rng *rng)
 {
@@ -240,6 +240,6 @@ static inline const char *const *kit_isas(void)
 
 static const uint32_t kit_types[] = {
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) TENSOR_TYPE_##name,
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 };
 enum { KIT_TYPES = sizeof kit_types / sizeof *kit_types };

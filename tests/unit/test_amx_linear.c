@@ -3,7 +3,7 @@
 #include "kernels/cpu/amx/amx.h"
 
 #include "kernels/cpu/ops/ops.h"
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 #include "tests/kit/tiles.h"
 #include "tests/unit/isa_linear.h"
 

@@ -1,5 +1,5 @@
 /* Never how fast, only that figures are there and failures leave nothing. */
-#include "kernels/cpu/cpu_ceilings.h"
+#include "kernels/cpu/ops/cpu_ceilings.h"
 
 #include "config/base/mem.h"
 #include "tests/unit/kernels_kit.h"

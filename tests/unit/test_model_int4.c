@@ -11,7 +11,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 #include "tests/kit/llama_file.h"
 #include "tests/kit/model_run.h"
 

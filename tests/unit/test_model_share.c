@@ -14,7 +14,7 @@
 
 static const uint32_t types[] = {
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) (id),
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 };
 enum { TYPES = sizeof types / sizeof types[0], ROWS = 6, COLS = 1024 };
 

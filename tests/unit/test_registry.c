@@ -1,4 +1,4 @@
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 
 #include "kernels/cpu/cpu_features.h"
 #include "tests/unit/kernels_kit.h"

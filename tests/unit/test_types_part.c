@@ -1,4 +1,4 @@
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
 #include "tests/unit/kernels_kit.h"
 

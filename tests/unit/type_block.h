@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 #include "tests/unit/kernels_kit.h"
 
 struct type_block_factor {

@@ -249,7 +249,7 @@ static inline __attribute__((always_inline)) void linear_run(const struct types_
         linear_run(types_form(id), block);                                                         \
     }
 #define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 
 static void linear_block_run(uint32_t type_id, const struct linear_block *block)
 {
@@ -259,7 +259,7 @@ static void linear_block_run(uint32_t type_id, const struct linear_block *block)
         LINEAR_LEAF(name)(block);                                                                  \
         break;
 #define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
     default:
         break;
     }

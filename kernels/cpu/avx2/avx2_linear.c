@@ -105,7 +105,7 @@ linear_float_tile(const uint32_t type_id, const int n, const float *x, uint32_t 
             break;                                                                                 \
         }                                                                                          \
     }
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 
 static void linear_float_block(uint32_t type_id, uint32_t n, const float *x, uint32_t cols,
                                const struct linear_block *block)
@@ -116,7 +116,7 @@ static void linear_float_block(uint32_t type_id, uint32_t n, const float *x, uin
     case id:                                                                                       \
         k_linear_##name##_16xn_avx2(n, x, cols, block);                                            \
         break;
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
     default:
         break;
     }

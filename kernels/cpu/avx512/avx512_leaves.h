@@ -32,7 +32,7 @@ linear_block_sized(const struct types_form form, uint32_t n, const struct linear
         linear_block_sized(types_form(id), n, block);                                              \
     }
 #define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 
 typedef void linear_run(uint32_t n, const struct linear_block *block);
 
@@ -44,7 +44,7 @@ static linear_run *linear_of(uint32_t type_id)
     case id:                                                                                       \
         return LINEAR_LEAF(name);
 #define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
     default:
         return NULL;
     }

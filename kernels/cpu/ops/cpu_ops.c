@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "config/base/mem.h"
-#include "kernels/cpu/cpu_ceilings.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/ops/cpu_ceilings.h"
 #include "kernels/cpu/ops/ops.h"
 
 /* The processor's table: op_* of cpu/ops, and functions that its own memory and order make simple.

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "kernels/cpu/table.h"
-#include "kernels/cpu/threads.h"
 #include "kernels/kernels_ops.h"
+#include "kernels/threads.h"
 
 /* Rows that the attention leaf takes together. */
 struct ops_tile {

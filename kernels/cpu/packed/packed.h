@@ -24,8 +24,8 @@
 #pragma once
 
 #include "kernels/cpu/table.h"
-#include "kernels/cpu/types/types.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
+#include "kernels/types/types.h"
 
 enum {
     PACKED_INPUT_BYTES = TABLE_BLOCK + 16, /* of one row and 32 inputs */

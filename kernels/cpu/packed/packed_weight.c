@@ -159,7 +159,7 @@ static void weight_pack_rows(const struct tensor *tensor, uint64_t begin, uint64
             weight_pack_row((struct types_form){elements, bits, has_m}, id, bytes, tensor, row,    \
                             group);                                                                \
         break;
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
     default:
         break;
     }

@@ -6,7 +6,7 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/kv_tile.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 static void write_store(const struct kv_layout *layout, char *tile, size_t index, float value)
 {

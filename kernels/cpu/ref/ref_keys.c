@@ -4,7 +4,7 @@
 #include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/kv_tile.h"
 #include "kernels/cpu/ref/ref.h"
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 enum { KEYS_CODE_MAX = 15, KEYS_NAN = 0x7e00 };
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/ref/ref.h"
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
 void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out)
 {

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 #include "tests/kit/simt/simt.h"
 
 #define CUDA_DEVICE_NODES "/dev/zero"

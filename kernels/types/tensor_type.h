@@ -11,7 +11,7 @@
 
 enum tensor_type {
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) TENSOR_TYPE_##name = (id),
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 };
 
 struct types_part;

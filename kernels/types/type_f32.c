@@ -1,4 +1,4 @@
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
 void type_f32_to_f32(const void *row, float *out, uint32_t n)
 {

@@ -1,6 +1,6 @@
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 void type_f16_to_f32(const void *row, float *out, uint32_t n)
 {

@@ -8,8 +8,8 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "kernels/cpu/ops/ops.h"
-#include "kernels/half.h"
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
+#include "kernels/types/half.h"
 
 static const char *const KERNELS_KV_TYPES[] = {
 #define KV_TYPE(id, name) [KV_TYPE_##id] = name,

@@ -1,4 +1,4 @@
-#include "kernels/registry.h"
+#include "kernels/dispatch/registry.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/tensor_type.h"
+#include "kernels/types/tensor_type.h"
 
 enum { TYPES_PART = 32 };
 
@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) struct types_form types_form(uint32
 #define TENSOR_TYPE(name, type_id, elements, bytes, bits, has_m)                                   \
     case type_id:                                                                                  \
         return (struct types_form){elements, bits, has_m};
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
     default:
         return (struct types_form){0};
     }
@@ -86,7 +86,7 @@ static inline uint32_t types_offset(struct types_form form)
     void type_##name##_take(const unsigned char *block, uint32_t part, struct types_part *out);
 #define TENSOR_FLOAT(name, id, bytes)                                                              \
     void type_##name##_to_f32(const void *row, float *out, uint32_t n);
-#include "kernels/tensor_types.def"
+#include "kernels/types/tensor_types.def"
 
 void types_part_to_f32(const struct types_part *part, float *out);
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/cpu_ceilings.h"
+#include "kernels/cpu/ops/cpu_ceilings.h"
 
 #include <stdatomic.h>
 #include <string.h>

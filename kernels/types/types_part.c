@@ -1,6 +1,6 @@
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
-#include "kernels/half.h"
+#include "kernels/types/half.h"
 
 void types_part_to_f32(const struct types_part *part, float *out)
 {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/types/types.h"
+#include "kernels/types/types.h"
 
 void type_q4_1_take(const unsigned char *block, uint32_t part, struct types_part *out)
 {

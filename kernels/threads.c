@@ -1,4 +1,4 @@
-#include "kernels/cpu/threads.h"
+#include "kernels/threads.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
