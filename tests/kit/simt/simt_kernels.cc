@@ -5,7 +5,7 @@
 #include "kernels/cuda/cuda_attention_f16.cu"
 #include "kernels/cuda/cuda_attention_fp8.cu"
 #include "kernels/cuda/cuda_attention_i8.cu"
-#include "kernels/cuda/cuda_backend.cu"
+#include "kernels/cuda/cuda_open.cu"
 #include "kernels/cuda/cuda_backend_weight.cu"
 #include "kernels/cuda/cuda_ceilings.cu"
 #include "kernels/cuda/cuda_copies.cu"

@@ -1,0 +1,278 @@
+"""The order of folders and files: who may include whom, and that nothing looks back.
+
+A folder may include files of itself and of the folders in its row below. Rows stand in order: a
+folder includes only what stands above it. A header and the source of the same name are one unit.
+"""
+
+import collections
+import os
+import pathlib
+import re
+
+from test_tidy import FRONT_DOORS, ROOT, code_files, includes, report, room_of
+
+# From the ground up. A row that is not needed any more is an offence too.
+MAY_INCLUDE = {
+    "config/base": [],
+    "config": ["config/base"],
+    "radix": ["config/base"],
+    "kernels/types": [],
+    "kernels": ["config/base", "kernels/types"],
+    "kernels/cpu": ["kernels/types", "kernels"],
+    "kernels/cpu/ops": ["config/base", "kernels", "kernels/cpu"],
+    "kernels/cpu/packed": ["kernels/types", "kernels/cpu"],
+    "kernels/cpu/ref": ["config/base", "kernels/types", "kernels/cpu"],
+    "kernels/cpu/ref_int8": ["config/base", "kernels/types", "kernels/cpu", "kernels/cpu/ref"],
+    "kernels/cpu/avx2": [
+        "config/base", "kernels/types", "kernels/cpu", "kernels/cpu/packed", "kernels/cpu/ref",
+        "kernels/cpu/ref_int8",
+    ],
+    "kernels/cpu/avx512": [
+        "config/base", "kernels/types", "kernels/cpu", "kernels/cpu/packed",
+        "kernels/cpu/ref_int8",
+    ],
+    "kernels/cpu/amx": ["kernels/cpu", "kernels/cpu/ref_int8", "kernels/cpu/avx512"],
+    "kernels/cpu/avxvnni": [
+        "kernels/cpu", "kernels/cpu/ref", "kernels/cpu/ref_int8", "kernels/cpu/avx2",
+    ],
+    "kernels/cuda": ["config/base", "kernels/types", "kernels", "kernels/cpu", "kernels/cpu/ops"],
+    "kernels/dispatch": [
+        "config/base", "kernels/types", "kernels", "kernels/cpu", "kernels/cpu/ops",
+    ],
+    "engine/models": ["config/base", "kernels"],
+    "engine/ranks": ["config/base", "kernels", "engine/models"],
+    "engine/request": ["config/base"],
+    "engine/kv": ["config/base", "radix", "kernels", "engine/request"],
+    "engine/sampling": ["config/base", "kernels", "engine/request"],
+    "engine/scheduler": ["config/base", "engine/request"],
+    "engine/sequence": [
+        "config/base", "engine/models", "engine/request", "engine/kv", "engine/sampling",
+    ],
+    "engine/draft": ["config/base", "engine/models", "engine/sampling", "engine/sequence"],
+    "engine/step": [
+        "config/base", "engine/models", "engine/request", "engine/kv", "engine/sampling",
+        "engine/scheduler", "engine/sequence", "engine/draft",
+    ],
+    "engine/text": ["config/base", "engine/models", "engine/request"],
+    "engine": [
+        "config/base", "kernels", "engine/models", "engine/ranks", "engine/request",
+        "engine/draft", "engine/step", "engine/text",
+    ],
+    "engine/bench": ["config/base", "kernels", "engine/models", "engine/kv", "engine"],
+    "auth/credential": ["config/base"],
+    "auth/ledger": ["config/base", "config"],
+    "auth/tenants": ["config/base", "config", "auth/credential", "auth/ledger"],
+    "auth/identity": ["config/base", "auth/credential", "auth/tenants"],
+    "auth/limits": ["config/base", "auth/credential", "auth/ledger", "auth/tenants"],
+    "auth": ["config/base", "auth/credential", "auth/tenants", "auth/identity", "auth/limits"],
+    "gateway/http": ["config/base"],
+    "gateway/engine_http": ["config/base", "config", "kernels", "engine", "gateway/http"],
+    "gateway/upstream": ["config/base", "gateway/http"],
+    "gateway/cli": ["config/base", "auth/limits", "gateway/upstream"],
+    "gateway/edge/state": [
+        "config/base", "config", "auth/ledger", "auth/identity", "auth/limits", "auth",
+        "gateway/http", "gateway/upstream",
+    ],
+    "gateway/edge/engines": [
+        "config/base", "auth/ledger", "auth/tenants", "gateway/http", "gateway/upstream",
+        "gateway/edge/state",
+    ],
+    "gateway/edge/request": [
+        "config/base", "auth/tenants", "auth/limits", "auth", "gateway/http", "gateway/upstream",
+        "gateway/edge/state", "gateway/edge/engines",
+    ],
+    "gateway/edge/pages": [
+        "config/base", "auth/ledger", "auth/tenants", "auth", "gateway/http", "gateway/edge/state",
+        "gateway/edge/engines", "gateway/edge/request",
+    ],
+    "gateway/admin": [
+        "config/base", "config", "auth/ledger", "auth/tenants", "auth/limits", "auth",
+        "gateway/http", "gateway/upstream", "gateway/edge/state", "gateway/edge/engines",
+        "gateway/edge/request", "gateway/edge/pages",
+    ],
+    "gateway/edge": [
+        "config/base", "config", "auth/tenants", "gateway/http", "gateway/edge/state",
+        "gateway/edge/engines", "gateway/edge/request", "gateway/edge/pages", "gateway/admin",
+    ],
+    "gateway/serve": [
+        "config/base", "config", "kernels", "engine/ranks", "auth/ledger", "auth", "gateway/http",
+        "gateway/engine_http", "gateway/upstream", "gateway/edge/state", "gateway/edge",
+    ],
+    "gateway": [
+        "config/base", "config", "kernels", "kernels/cuda", "engine/bench", "gateway/cli",
+        "gateway/serve",
+    ],
+}  # fmt: skip
+
+# Arrows from a folder to one that stands below it here. They may only become fewer.
+UPWARD = set()  # fmt: skip
+
+# Units that include each other, by the first of them. They may only become fewer.
+CIRCLES = {
+    "gateway/http/arrival": {
+        "gateway/http/arrival",
+        "gateway/http/cors",
+        "gateway/http/h2_arrival",
+        "gateway/http/h2_sweep",
+        "gateway/http/head_rules",
+        "gateway/http/http_error",
+        "gateway/http/listener",
+        "gateway/http/request",
+        "gateway/http/request_h2o",
+        "gateway/http/router",
+    },
+    "kernels/cuda/cuda_backend": {
+        "kernels/cuda/cuda_backend",
+        "kernels/cuda/cuda_graph",
+        "kernels/cuda/cuda_linear_lt",
+        "kernels/cuda/cuda_nccl",
+        "kernels/cuda/cuda_step",
+    },
+}  # fmt: skip
+
+
+def unit(name):
+    """engine/kv/kv_pool.c and kv_pool.h are one; a list (.def) is a unit of its own."""
+    return name if name.endswith(".def") else name.rsplit(".", 1)[0]
+
+
+def arrows(files, target_of=unit, text=includes):
+    """What each unit, or each folder, includes of the tree's own, without itself."""
+    graph = collections.defaultdict(dict)
+    for name in files:
+        graph[target_of(name)]
+        for line, kind, target in text(name):
+            if kind == '"' and (ROOT / target).exists() and target_of(target) != target_of(name):
+                graph[target_of(name)].setdefault(target_of(target), f"{name}:{line}: {target}")
+    return graph
+
+
+def circles(graph):
+    """Strongly connected parts of more than one (Tarjan), each in order."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(at):
+        work = [(at, iter(graph.get(at, ())))]
+        index[at] = low[at] = len(index)
+        stack.append(at)
+        while work:
+            node, rest = work[-1]
+            for other in rest:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    work.append((other, iter(graph.get(other, ()))))
+                    break
+                if other in stack:
+                    low[node] = min(low[node], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    part = []
+                    while not part or part[-1] != node:
+                        part.append(stack.pop())
+                    if len(part) > 1:
+                        found.append(sorted(part))
+
+    for at in sorted(graph):
+        if at not in index:
+            visit(at)
+    return sorted(found)
+
+
+def folders():
+    return arrows(code_files(), os.path.dirname)
+
+
+def upward(graph):
+    """Arrows to a folder that stands below in MAY_INCLUDE."""
+    order = {name: place for place, name in enumerate(MAY_INCLUDE)}
+    return {
+        (a, b): where
+        for a, others in graph.items()
+        for b, where in others.items()
+        if order.get(b, 0) > order.get(a, 0)
+    }
+
+
+def test_folders_include_what_their_row_allows():
+    offences = []
+    graph = folders()
+    for folder, others in sorted(graph.items()):
+        if folder not in MAY_INCLUDE:
+            offences.append(f"{folder}: no row in MAY_INCLUDE")
+            continue
+        for other, where in sorted(others.items()):
+            if other not in MAY_INCLUDE[folder]:
+                offences.append(f"{where}: {folder} may not include {other}")
+    for folder, allowed in MAY_INCLUDE.items():
+        for other in sorted(set(allowed) - set(graph.get(folder, ()))):
+            offences.append(f"MAY_INCLUDE: {folder} does not include {other} any more")
+    report(offences)
+
+
+def test_rooms_include_front_doors_of_others():
+    offences = []
+    for name in code_files():
+        for line, kind, target in includes(name):
+            if kind != '"':
+                continue
+            if not (ROOT / target).exists():
+                offences.append(f"{name}:{line}: {target} is not a path from the root")
+            elif room_of(target) not in (room_of(name), "config/base") and target not in FRONT_DOORS:
+                offences.append(f"{name}:{line}: {target} is no front door of {room_of(target)}")
+    report(offences)
+
+
+def test_no_arrow_goes_up():
+    found = upward(folders())
+    offences = [where for pair, where in sorted(found.items()) if pair not in UPWARD]
+    offences += [f"UPWARD: {a} does not include {b} any more" for a, b in sorted(UPWARD - set(found))]
+    report(offences)
+
+
+def test_no_file_includes_one_that_includes_it():
+    found = circles(arrows(code_files()))
+    offences = []
+    for part in found:
+        beyond = set(part) - CIRCLES.get(part[0], set())
+        if beyond:
+            offences.append("units that include each other: " + " ".join(part))
+    for first in sorted(set(CIRCLES) - {part[0] for part in found}):
+        offences.append(f"CIRCLES: {first} is in no circle any more")
+    report(offences)
+
+
+def test_figures_are_printed(capsys):
+    files, graph = arrows(code_files()), folders()
+    rooms = collections.Counter()
+    for part in circles(files):
+        rooms[part[0].split("/")[0]] += 1
+    for (folder, _), _ in upward(graph).items():
+        rooms["upward in " + folder.split("/")[0]] += 1
+    with capsys.disabled():
+        print(
+            f"\nlayers: {len(files)} units, {len(circles(files))} circles between them; "
+            f"{len(graph)} folders, {sum(map(len, graph.values()))} arrows, "
+            f"{len(upward(graph))} upward, {len(circles(graph))} circles"
+            + "".join(f"; {room}: {count}" for room, count in sorted(rooms.items()))
+        )
+    assert not [name for name in rooms if re.search(r"\b(engine|auth)$", name)]
+
+
+def test_a_planted_circle_is_found():
+    """The test itself can fail: a circle through a header and the source of the same name."""
+    planted = {
+        "engine/kv/a.h": [(1, '"', "engine/kv/kv_pool.h")],
+        "engine/kv/kv_pool.c": [(1, '"', "engine/kv/kv_pool.h"), (2, '"', "engine/kv/kv_host.h")],
+        "engine/kv/kv_host.c": [(1, '"', "engine/kv/kv_host.h")],
+        "engine/kv/kv_host.h": [(1, '"', "engine/kv/kv_pool.h")],
+    }
+    graph = arrows(planted, text=planted.get)
+    assert circles(graph) == [["engine/kv/kv_host", "engine/kv/kv_pool"]]
+    planted["engine/kv/kv_host.h"] = []
+    assert circles(arrows(planted, text=planted.get)) == []
+    lower = {"engine/kv/kv_pool.h": [(7, '"', "engine/step/step.h")]}
+    assert list(upward(arrows(lower, os.path.dirname, lower.get))) == [("engine/kv", "engine/step")]
