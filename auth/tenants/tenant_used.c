@@ -1,6 +1,6 @@
-#include "auth/tenants/tenant_records.h"
 #include "auth/tenants/tenant.h"
 #include "auth/tenants/tenant_answer.h"
+#include "auth/tenants/tenant_records.h"
 
 struct batch {
     struct tenant_key_record *keys[LIMIT_USED_BATCH];

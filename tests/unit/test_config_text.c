@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "config/config_option.h"
 #include "config/base/limits.h"
+#include "config/config_option.h"
 #include "config/config_text.h"
 
 static const struct {
