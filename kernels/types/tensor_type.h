@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: the table of types (tensor), taking blocks apart (kernels/cpu/types).
+ * Not here: the table of types (tensor), taking blocks apart (kernels/types).
  */
 #pragma once
 
@@ -23,6 +23,6 @@ struct tensor_type_info {
     uint32_t block_bytes;
     /* Converts one row of n elements (a multiple of block_elements) to float32, exactly. */
     void (*to_f32)(const void *row, float *out, uint32_t n);
-    /* Takes 32 elements of a block apart (kernels/cpu/types); NULL for floats. */
+    /* Takes 32 elements of a block apart (kernels/types); NULL for floats. */
     void (*take)(const unsigned char *block, uint32_t part, struct types_part *out);
 };
