@@ -1,19 +1,19 @@
-/* bench_attention: a decode step's attention, all layers of a SmolLM2-135M shape, of streams that
- * begin with the same keys, and of one stream; and that of the last 512 tokens of a prompt.
+/* bench_attention: attention of a decode step, in all layers of SmolLM2-135M's shape, for streams
+ * that begin with the same keys and for one stream; and attention of the last 512 tokens of a
+ * prompt.
  *
- *     private  every stream has pages of its own
- *     plain    the shared keys stand in the same pages, each stream reads them for itself
- *     grouped  the same pages, read once for all streams (attention_groups)
+ *     private  every stream has its own pages
+ *     plain    shared keys are in the same pages, which each stream reads for itself
+ *     grouped  the same pages are read once for all streams (attention_groups)
  *
- * usage: bench_attention [isa [threads]]     defaults auto and one for each processor
+ * usage: bench_attention [isa [threads]]     defaults: auto, one thread for each processor
  *
- * The three take turns; each figure is the best of several, since neighbours only ever add. "of
- * f32" is the share of the machine's float32 multiply-adds, those of keys that are seen alone; "of
- * reading" what the keys and values are of what the machine reads from memory (more than 100 where
- * they stay in a cache). Ceilings are measured again and again, and the highest so far counts.
- * Plain and grouped are checked to have equal bits. The first line also says how much of the memory
- * is in huge pages.
- */
+ * The three variants take turns. Each figure is the best of several, since other processes can only
+ * make it worse. "of f32" is the share of the machine's float32 multiply-adds, counting only keys
+ * that a row sees; "of reading" is the share of the machine's memory rate that the keys and values
+ * take (more than 100 where they stay in a cache). Ceilings are measured again and again, and the
+ * highest so far counts. Plain and grouped must give equal bits. The first line also says how much
+ * of the memory is in huge pages. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +33,12 @@ enum {
     STREAMS_MAX = 16,
     KEYS_MAX = 1024 + 64,
     PAGES_EACH = KEYS_MAX / PAGE_TOKENS,
-    LONG_KEYS = 8192, /* of one stream that has the pages of all */
+    LONG_KEYS = 8192, /* of one stream, which uses the pages of all */
     ROWS_MAX = 512,
     REPEAT = 12,
     LONG_REPEAT = 4,
     WAYS = 3,
-    MOMENTS = 3, /* of ceilings, each time */
+    MOMENTS = 3, /* measurements of the ceilings, each time */
 };
 
 struct scene {
@@ -96,7 +96,7 @@ static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
         scene->order[r] = r;
 }
 
-/* Pages of stream s: its own, but the first `shared` keys in those of stream 0. */
+/* Lets stream s use its own pages, except for the first `shared` keys, which are in stream 0's. */
 static void scene_share(struct scene *scene, uint32_t shared)
 {
     for (uint32_t s = 0; s < STREAMS_MAX; s++)
@@ -104,7 +104,7 @@ static void scene_share(struct scene *scene, uint32_t shared)
             scene->table[s][p] = (p < shared / PAGE_TOKENS ? 0 : s * PAGES_EACH) + p;
 }
 
-/* With one thread its own processor time counts, so that neighbours matter less. */
+/* With one thread the thread's processor time counts, so that other processes matter less. */
 static double now_us(const struct scene *scene)
 {
     struct timespec time;
@@ -113,7 +113,7 @@ static double now_us(const struct scene *scene)
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
 }
 
-/* Microseconds of one step. */
+/* Returns the microseconds of one step. */
 static double run(struct scene *scene, uint32_t rows, const struct attention_groups *groups,
                   float *out)
 {
@@ -135,20 +135,20 @@ static double run(struct scene *scene, uint32_t rows, const struct attention_gro
     return now_us(scene) - start;
 }
 
-/* Per cent of the machine's multiply-adds that queries × keys of all layers and heads are. */
+/* Returns, in % of the machine's multiply-adds, those of queries × keys in all layers and heads. */
 static double of_f32(const struct scene *scene, double keys, double us)
 {
     return 4.0 * LAYERS * HEADS * DIM * keys / us / scene->peak.f32_gflops / 10;
 }
 
-/* Per cent of the machine's reading that the pages of so many keys are. */
+/* Returns, in % of the machine's memory rate, the reading of the pages of so many keys. */
 static double of_reading(const struct scene *scene, double keys, double us)
 {
     return 2.0 * sizeof(uint16_t) * LAYERS * KV_HEADS * DIM * keys / us /
            scene->peak.read_gbps_dram / 10;
 }
 
-/* The highest of all moments until now: what is printed next is of these. */
+/* Measures and prints the ceilings: the highest so far. Later lines are relative to these. */
 static void ceilings(struct scene *scene)
 {
     for (int moment = 0; moment < MOMENTS; moment++)
@@ -158,7 +158,7 @@ static void ceilings(struct scene *scene)
            scene->peak.read_gbps_dram);
 }
 
-/* Each stream has `shared` + 33 keys and one row. */
+/* Measures decode where each stream has `shared` + 33 keys and one row. */
 static void decode(struct scene *scene, uint32_t streams, uint32_t shared)
 {
     double us[WAYS];
@@ -176,7 +176,7 @@ static void decode(struct scene *scene, uint32_t streams, uint32_t shared)
             us[way] = i == 0 || took < us[way] ? took : us[way];
         }
     if (memcmp(scene->out[1], scene->out[2], (size_t)streams * HEADS * DIM * sizeof(float)) != 0) {
-        fprintf(stderr, "bench_attention: grouped has other bits\n");
+        fprintf(stderr, "bench_attention: grouped pages gave other bits\n");
         exit(1);
     }
     printf(
@@ -186,7 +186,7 @@ static void decode(struct scene *scene, uint32_t streams, uint32_t shared)
         of_f32(scene, keys, us[2]));
 }
 
-/* The last `rows` rows of a prompt of one stream. */
+/* Measures the last `rows` rows of one stream's prompt. */
 static void prompt(struct scene *scene, uint32_t tokens, uint32_t rows)
 {
     const int repeat = tokens > ROWS_MAX ? LONG_REPEAT : REPEAT;
@@ -211,7 +211,7 @@ static void prompt(struct scene *scene, uint32_t tokens, uint32_t rows)
                rows, tokens, us, us / rows, of_f32(scene, keys, us));
 }
 
-/* MiB of this process in huge pages; -1 where the system does not say. */
+/* Returns the MiB of this process in huge pages, or -1 where the system does not say. */
 static long huge_mib(void)
 {
     char line[256];

@@ -4,22 +4,22 @@
  *        bench_engine unrelated MODEL.gguf [REQUESTS [ROUNDS]]
  *        bench_engine sampling  MODEL.gguf [ROUNDS]
  *
- * batching: continuous ÷ static batching with 16 sequences, output lengths of the Azure trace
- * (2023, conversation) divided by SCALE, prompts of 16 tokens. Continuous is measured while
- * somebody waits, hence all 16 are busy; static over all of its batches. Beside it the bound: the
- * mean of the longest of each batch ÷ the mean. By steps it is the planner alone, by time the
- * machine too, for which a step of few rows is cheaper than one of 16.
+ * batching: continuous ÷ static batching with 16 sequences, prompts of 16 tokens and output lengths
+ * of the Azure trace (2023, conversation) divided by SCALE. Continuous batching is measured while
+ * requests are queued, so that all 16 sequences are busy; static batching over all of its batches.
+ * The bound is the mean of the longest output of each batch ÷ the mean output. The ratio of steps
+ * shows the planner alone; the ratio of times also depends on the machine, for which a step of few
+ * rows is cheaper than one of 16.
  *
- * unrelated: throughput of prompts that share nothing, prefix cache on ÷ off, in alternate rounds;
- * the pool is small, so that the cache evicts all the time.
+ * unrelated: throughput of prompts that share nothing, prefix cache on ÷ off, in alternate rounds.
+ * The pool is small, so that the cache evicts all the time.
  *
- * sampling: 16 sequences and 1 at a mean context of 128, by how their tokens are chosen, in
- * alternate rounds: what stands between greedy here and `banyan bench` is the step, between greedy
- * and the others the sampler. Beside each rate, in %, the parts of the steps' time that are not the
- * kernels': drawing tokens, and the rest (plan and delivery), of banyan_step_seconds.
+ * sampling: 16 sequences and 1, at a mean context of 128, by how their tokens are sampled, in
+ * alternate rounds. The difference between greedy here and `banyan bench` is the step around the
+ * forward pass, between greedy and the others the sampler. Each rate comes with the parts of
+ * banyan_step_seconds, in %, that are not kernels: sampling, and the rest (plan and delivery).
  *
- * Prints one JSON line each.
- */
+ * Prints one JSON line for each figure. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
 
 enum { REQUESTS_MAX = 1024, ROUNDS_MAX = 64, TOGETHER = 16, PROMPT_MAX = 512, NAP_US = 200 };
 
-/* Generated tokens at 0, 5, … 100 % of azure_2023_conv. */
+/* Numbers of generated tokens at 0, 5, … 100 % of azure_2023_conv. */
 static const uint32_t azure_quantiles[] = {10,  40,  55,  69,  82,  91,  99,  118, 142, 178, 217,
                                            300, 390, 395, 398, 405, 413, 421, 431, 488, 1000};
 
@@ -80,13 +80,14 @@ static void submit(struct engine *engine, uint64_t seed, uint32_t prompt_count, 
                                      .tokens_max = tokens_max,
                                      .sampling = sampling,
                                      .ignore_end = true};
-    for (uint32_t i = 0; i < 4; i++) /* of 256 tenants: the door bounds each */
+    /* of 256 tenants, since each may queue only so many requests */
+    for (uint32_t i = 0; i < 4; i++)
         request.domain.bytes[i] = (uint8_t)(seed >> (2 * i) | 1);
     if (engine_submit(engine, &request, &id) != STATUS_OK)
         die("engine_submit");
 }
 
-/* Takes what waits; how many requests have ended. */
+/* Takes all events that wait. Returns how many requests have ended. */
 static uint32_t take(struct engine *engine)
 {
     static struct engine_event event;
@@ -101,7 +102,7 @@ static uint32_t take(struct engine *engine)
     return ended;
 }
 
-/* Until all have ended; measured until then, or until nobody waits any more. */
+/* Runs until all requests have ended. Measures until then, or only while requests are queued. */
 static struct outcome run(struct engine *engine, uint32_t requests, bool while_waiting)
 {
     struct engine_stats first;
@@ -223,7 +224,7 @@ static void bench_unrelated(const char *model, uint32_t requests, uint32_t round
     engine_close(without);
 }
 
-/* Seconds in one part of the steps so far. */
+/* Returns the seconds that one part of the steps has taken so far. */
 static double part_seconds(struct metrics *metrics, enum step_time part)
 {
     static const char *const labels[] = {
@@ -238,8 +239,9 @@ static double part_seconds(struct metrics *metrics, enum step_time part)
 
 enum { SAMPLING_RATE, SAMPLING_CHOOSE, SAMPLING_REST, SAMPLING_FIGURES };
 
-/* Tokens a second of so many sequences between the moments when they have made a ninth and eight
- * ninths of theirs, all the while together; and where the steps' time went meanwhile, in %. */
+/* Measures tokens a second of `streams` sequences between the moments when they have generated a
+ * ninth and eight ninths of their tokens, so that all run all the time; and where the time of steps
+ * went meanwhile, in %. */
 static void sampling_run(struct engine *engine, struct metrics *metrics, uint64_t seed,
                          uint32_t streams, struct engine_sampling sampling,
                          double out[SAMPLING_FIGURES])

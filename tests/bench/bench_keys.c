@@ -1,13 +1,13 @@
-/* bench_keys: how long the directory of tenants and keys takes to load, and a key to be found, by
- * how many there are.
+/* bench_keys: how long the directory of tenants and keys takes to load, and how long a look-up of a
+ * key takes, by the number of tenants and keys.
  *
  * usage: bench_keys [KEYS TENANTS]…    (100 10, 1000 100, 10000 1000, 100000 10000)
  *
- * Each line: the time of auth_open (the part of a start that grows with them), and nanoseconds of
- * one auth_authenticate of a key that is good, one whose public id nobody has, one with another
- * secret and one that is mistyped; medians of rounds. The last but two tell what remembering bad
- * keys could save: it would have to hash the whole key under a secret of ours too, or a stranger
- * could choose which entries collide, and that hash is most of what they cost now.
+ * Each line has the time of auth_open (the part of a start that grows with the keys), and the
+ * nanoseconds of one auth_authenticate of four keys: a good one, one with an unknown public id, one
+ * with a wrong secret and a mistyped one. Figures are medians of rounds. The two middle ones bound
+ * what a cache of bad keys could save: it would have to hash the whole key under a secret of ours
+ * too, or else a stranger could choose which entries collide; and that hash is most of their cost.
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void fill_key(sqlite3_stmt *statement, const uint8_t *pepper, unsigned i,
     api_key_make(false, value);
     must(api_key_read(slice_of(value), &read) == STATUS_OK, "key");
     must(auth_crypto_hmac(pepper, slice_of(value), hash) == STATUS_OK, "hmac");
-    int kind = i % 2 == 0 ? 0 : 2; /* each second row holds the hash of another secret */
+    int kind = i % 2 == 0 ? 0 : 2; /* every second row holds the hash of another secret */
     hash[0] ^= kind == 2;
     snprintf(tenant_id, sizeof tenant_id, "tnt_%08u", i % tenants);
     sqlite3_bind_text(statement, 1, read.id, -1, SQLITE_TRANSIENT);
@@ -84,7 +84,7 @@ static void fill(unsigned keys, unsigned tenants)
     struct auth_secrets secrets;
     sqlite3_stmt *statement;
     int64_t took_ns;
-    struct auth *auth = start(&store, &took_ns); /* makes secrets and schema */
+    struct auth *auth = start(&store, &took_ns); /* creates the secrets and the schema */
     auth_close(auth);
     must(auth_secrets_read(folder, &secrets) == STATUS_OK, "secrets");
     must(store_begin(store, &connection) == STATUS_OK, "begin");

@@ -1,9 +1,10 @@
-/* bench_ledger: commits of the ledger, of one row and of 64, without prices and with as many as
- * there may be; in turn, so that a change of the machine shows in all alike.
+/* bench_ledger: time of a commit of the ledger, of one row and of 64, without prices and with as
+ * many as there may be. The kinds take turns, so that a change of the machine shows in all alike.
  *
- *   bench_ledger [COMMITS]
+ * bench_ledger [COMMITS]
  *
- * One JSON line a kind: the least of five rounds' means. Files lie in a folder under TMPDIR. */
+ * Prints one JSON line for each kind: the least of five rounds' means. Files are in a folder under
+ * TMPDIR. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static double now_us(void)
     return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
 }
 
-/* LIMIT_PRICES of them, of other models: none fits but the one that says least. */
+/* Adds LIMIT_PRICES prices. All but the least specific one are for other models. */
 static void make_prices(struct tenants *tenants)
 {
     const struct audit_actor actor = {.key_id = "key_bench"};

@@ -1,14 +1,14 @@
-/* bench_linear: linear layers alone, matrix shape by matrix shape and row count by row count.
+/* bench_linear: linear layers alone, by matrix shape and number of rows.
  *
  * usage: bench_linear [TYPE [threads [isa [ROWS]]]]
- *        defaults q4_1, one thread for each processor, auto, all row counts
+ *        defaults: q4_1, one thread for each processor, auto, all numbers of rows
  *
- * Each shape has as many matrices as come to 64 MiB, used one after another, so that weights come
- * from memory as those of a model do; one whose rows are no whole blocks of the type is left out.
- * Rounding the inputs is in the time. Figures are the best of several passes, since neighbours only
- * ever add: microseconds a matrix, and its share of the machine's integer multiply-adds (float
- * weights: float32 ones) and of its reading of 64 MiB, the highest of all moments until then.
- */
+ * Each shape gets enough matrices to fill 64 MiB, which are used one after another, so that weights
+ * come from memory as those of a model do. A shape whose rows are not whole blocks of the type is
+ * left out. The time includes rounding of the inputs. Figures are the best of several passes, since
+ * other processes can only make them worse: microseconds for a matrix, and its share of the
+ * machine's integer multiply-adds (for float weights: float32 ones) and of its rate of reading 64
+ * MiB, each the highest so far. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "kernels/kernels_measure.h"
 
 enum { ROWS_MAX = 512, COLS_MAX = 5632, MATRICES_MAX = 512, REPEAT = 7, TYPES = 31 };
-enum { MOMENTS = 3 }; /* of ceilings, before each shape */
+enum { MOMENTS = 3 }; /* measurements of the ceilings, before each shape */
 
 #define MATRICES_BYTES  ((size_t)64 << 20)
 #define PASS_OPERATIONS 4e10 /* of one pass: some tens of milliseconds */
@@ -29,7 +29,7 @@ struct shape {
     uint32_t outputs;
 };
 
-/* SmolLM2-135M's, then a 1.1B Llama's. */
+/* The shapes of SmolLM2-135M, then of a 1.1B Llama. */
 static const struct shape shapes[] = {{576, 576},   {576, 192},   {576, 1536},  {1536, 576},
                                       {576, 49152}, {2048, 2048}, {2048, 5632}, {5632, 2048}};
 static const uint32_t row_counts[] = {512, 64, 24, 17, 16, 8, 4, 2, 1};
@@ -90,7 +90,7 @@ static void scene_open(struct scene *scene, int count, char **arguments)
         scene->x[i] = (float)rng_unit(rng_next(&rng)) * 2 - 1;
 }
 
-/* Bytes of at most 63: neither a half nor a bfloat16 of them is more than 2. */
+/* Fills matrices with bytes of at most 63, so that no half or bfloat16 among them exceeds 2. */
 static void scene_matrices(struct scene *scene, const struct shape *shape)
 {
     struct rng rng = {.seed = 2};
@@ -123,7 +123,7 @@ static void scene_free(struct scene *scene)
     free(scene->y);
 }
 
-/* The highest of all moments until now: what is printed next is of these. */
+/* Measures and prints the ceilings: the highest so far. Later lines are relative to these. */
 static void ceilings(struct scene *scene)
 {
     for (int moment = 0; moment < MOMENTS; moment++)

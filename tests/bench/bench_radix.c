@@ -1,9 +1,8 @@
-/* bench_radix: what looking up and inserting long paths in a full prefix tree costs.
+/* bench_radix: what matching and inserting long paths in a full prefix tree costs.
  *
- * usage: bench_radix      prints one JSON line for each: what, value, unit
+ * usage: bench_radix      prints one JSON line for each figure: what, value, unit
  *
- * 1,000 domains, 131,072 values, pages of 16 symbols; paths of 512 pages.
- */
+ * 1,000 domains, 131,072 values, pages of 16 symbols, paths of 512 pages. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,7 +37,8 @@ static radix_domain open_domain(struct radix_tree *tree, uint32_t i)
     return radix_tree_open_domain(tree, id, 1);
 }
 
-/* A whole path with values, one walk, all idle, the last page first. */
+/* Inserts a whole path with values in one walk, and makes all its nodes idle, the last page first.
+ */
 static void insert_path(struct radix_tree *tree, radix_domain domain, uint32_t pages)
 {
     radix_node nodes[PAGES];
@@ -77,17 +77,18 @@ int main(void)
 
     radix_domain domains[64];
     radix_node nodes[PAGES];
-    radix_node rest;
-    uint32_t rest_symbols;
-    for (uint32_t i = 64; i-- > 0;) { /* each repeats the first half; the last has it all */
+    radix_node partial;
+    uint32_t partial_symbols;
+    /* each repeats the first half; the last one inserted has all pages */
+    for (uint32_t i = 64; i-- > 0;) {
         domains[i] = open_domain(tree, i);
         insert_path(tree, domains[i], i == 0 ? PAGES : PAGES / 2);
     }
     for (uint32_t count = 1; count <= 64; count *= 8) {
         begin = now_us();
         for (uint32_t i = 0; i < ROUNDS; i++)
-            if (radix_tree_match(tree, domains, count, symbols, PAGES * PAGE, nodes, &rest,
-                                 &rest_symbols) != PAGES)
+            if (radix_tree_match(tree, domains, count, symbols, PAGES * PAGE, nodes, &partial,
+                                 &partial_symbols) != PAGES)
                 abort();
         char what[64];
         snprintf(what, sizeof what, "match %d pages in %u domains", PAGES, count);

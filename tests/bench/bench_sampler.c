@@ -1,11 +1,10 @@
-/* bench_sampler: what choosing a token costs, by what a request asks for.
+/* bench_sampler: what sampling a token costs, by what a request asks for.
  *
  * usage: bench_sampler [ISA]      prints one JSON line for each vocabulary and request
  *
- * One thread. Logits are drawn as a model's are spread: a few likely tokens, a long tail. Each
- * request is asked at 32 positions of 8 rows, in three rounds; the line has the mean, the median
- * and the slowest row's nanoseconds, and the mean ÷ that of a request with a temperature alone.
- */
+ * One thread. Logits are distributed like a model's: a few likely tokens and a long tail. Each
+ * request samples at 32 positions of 8 rows, in three rounds. A line has the mean, the median and
+ * the slowest row's nanoseconds, and the mean ÷ that of a request with only a temperature. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,14 +31,14 @@ struct bench {
     struct sampler sampler;
     uint32_t generated[GENERATED];
     double ns[CHOICES]; /* the least of the rounds */
-    uint64_t sum;       /* of tokens, so that nothing is left out */
+    uint64_t sum;       /* of the tokens, so that the compiler removes nothing */
 };
 
 static struct kernels *kernels;
 static struct bench bench;
 static double ordinary_ns;
 
-/* The first is the ordinary one. */
+/* The first one is the ordinary request that others are compared with. */
 static const struct request requests[] = {
     {"temperature", {.temperature = 1, .top_p = 1}, 0, 0},
     {"greedy", {.temperature = 0, .top_p = 1}, 0, 0},
@@ -85,7 +84,7 @@ static double normal(struct rng *rng)
     return radius * cos(6.283185307179586 * rng_unit(rng_next(rng)));
 }
 
-/* A normal bulk with a deviation of 2.5, and a head of some tokens far above it. */
+/* Fills logits: a normal bulk with a deviation of 2.5, and some tokens far above it. */
 static void fill(struct rng *rng)
 {
     for (uint32_t row = 0; row < ROWS; row++) {

@@ -1,14 +1,13 @@
-/* bench_scheduler: what a step costs beside its forward pass, with many who wait.
+/* bench_scheduler: what a step costs besides its forward pass, with many queued requests.
  *
  * usage: bench_scheduler [STEP_US]
  *
- * The engine's real step, over a model that computes nothing: 16 sequences run, prompts of 64 to
- * 512 tokens, answers of 16 to 64, in all classes, of 500 tenants with different weights; whoever
- * ends is followed by another, so that always as many wait. Timed is step_once without the forward
- * pass: cancels and deadlines, throttling, the view, the plan, pages, the cache, sampling, events.
- * Prints a JSON line for 16 and for 10,000 who wait; with STEP_US, the time of a real step on this
- * machine (tests/bench/RESULTS.md), also the share of it.
- */
+ * Runs the engine's real step over a model that computes nothing: 16 sequences, prompts of 64 to
+ * 512 tokens, answers of 16 to 64, in all classes, of 500 tenants with different weights. Each
+ * request that ends is replaced, so that the queue stays equally long. Timed is step_once without
+ * the forward pass: cancels and deadlines, throttling, the view, the plan, pages, the cache,
+ * sampling, events. Prints a JSON line for 16 and for 10,000 queued requests; with STEP_US, the
+ * time of a real step on this machine (tests/bench/RESULTS.md), also the share of it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +79,7 @@ const struct model_config *model_config(const struct model *of)
     return &of->config;
 }
 
-/* A step of a millisecond, whatever is in it: floors and budgets see time go by. */
+/* Each step takes a millisecond whatever is in it, so that floors and budgets see time pass. */
 const float *model_forward(struct model *of, const struct model_batch *batch)
 {
     int64_t began_ns = now_ns();
@@ -166,7 +165,7 @@ static void submit(void)
     inbox_push(&bench.step.inbox, slot);
 }
 
-/* Delivers everything; whoever has ended is followed by another. */
+/* Delivers all events and submits a request for each that has ended. */
 static void take(void)
 {
     const struct engine_logprob *top;

@@ -1,12 +1,12 @@
-/* bench_swap: kv_swap's copies, out and in, beside what the machine copies at all.
+/* bench_swap: kv_swap's copies, out and in, compared with the machine's rate of copies.
  *
- * usage: bench_swap [isa [threads]]     defaults auto and one for each processor
+ * usage: bench_swap [isa [threads]]     defaults: auto, one thread for each processor
  *
- * Pages of a SmolLM2-135M shape (360 KiB). Sequences of several lengths take turns with the
- * machine's own rate: one area of 256 MiB copied to another on the same threads, the better of
- * memcpy and the table's streaming copy. Best of several, since neighbours only ever add. A rate
- * is bytes moved once: 1 GB/s copies 1 GB in a second. One JSON line a length.
- */
+ * Pages have SmolLM2-135M's shape (360 KiB). Sequences of several lengths take turns with the
+ * machine's own rate: one area of 256 MiB copied to another on the same threads, by memcpy or the
+ * table's streaming copy, whichever is faster. Figures are the best of several, since other
+ * processes can only make them worse. A rate counts each byte once: 1 GB/s copies 1 GB in a second.
+ * One JSON line for each length. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
     scene->from = kernels_buffer_create(scene->kernels, AREA);
     scene->to = kernels_buffer_create(scene->kernels, AREA);
     must(scene->from != NULL && scene->to != NULL, "memory");
-    memset(scene->from, 1, AREA); /* memory that is not touched is slow the first time */
+    memset(scene->from, 1, AREA); /* the first access to memory is slow */
     memset(scene->to, 2, AREA);
     memset(scene->pool.memory, 3, scene->pool.page_count * scene->layout.page_bytes);
     memset(scene->cache.host.memory, 4,
@@ -94,7 +94,7 @@ static void memcpy_job(void *context, uint32_t thread, uint32_t count)
     memcpy(scene->to + begin, scene->from + begin, end - begin);
 }
 
-/* Seconds of copying the whole area. */
+/* Returns the seconds of copying the whole area. */
 static double machine(struct scene *scene)
 {
     const uint32_t page = 0;
@@ -108,8 +108,8 @@ static double machine(struct scene *scene)
     return (double)(plain_us < streamed_us ? plain_us : streamed_us) * 1e-6;
 }
 
-/* Seconds of a page there and back. Sequences one after another, as many as the pool holds, so that
- * no copy finds its pages in the processor's cache. */
+/* Measures the seconds for one page, out and in. As many sequences as the pool holds are swapped
+ * one after another, so that no copy finds its pages in the processor's cache. */
 static void there_and_back(struct scene *scene, uint32_t count, double *out, double *in)
 {
     const struct kv_swap_owner owner = {.weight = 1};

@@ -1,14 +1,13 @@
-/* bench_upstream: an engine that computes nothing, to measure the gateway in front of it alone.
- * Speaks the engine's side of the socket: banyan.start, data frames with "n", banyan.final.
+/* bench_upstream: an engine that computes nothing, to measure only the gateway in front of it. It
+ * speaks the engine's side of the socket: banyan.start, data frames with "n", banyan.final.
  *
- *   bench_upstream SOCKET [GAP_US]
- *   bench_upstream PORT
+ * bench_upstream SOCKET [GAP_US] bench_upstream PORT
  *
- * With a port it is an OpenAI server on 127.0.0.1 that answers in one piece, for others' gateways.
- * A request says by its body how it is answered: "max_tokens":N gives N frames; "seed":1 leaves the
- * stream open after the first frame until the client goes (idle streams). With GAP_US the frames of
- * all streams go out one a tick, else in one write. Prints "ready" once it listens.
- */
+ * With a port it is an OpenAI server on 127.0.0.1 that answers without streaming, to measure other
+ * gateways. The body of a request chooses the answer: "max_tokens":N gives N frames; "seed":1 keeps
+ * the stream open after the first frame until the client closes it (idle streams). With GAP_US each
+ * stream sends one frame in every tick, else all frames in one write. Prints "ready" once it
+ * listens. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +31,10 @@ enum { INPUT_BYTES = 16384, OUTPUT_BYTES = 65536, EVENTS = 256, CONNECTIONS_MAX 
 struct connection {
     int fd;
     size_t used;       /* bytes of input */
-    size_t body_left;  /* of a body larger than the input buffer, still to be skipped */
-    uint32_t wanted;   /* frames of the stream under way */
-    uint32_t made;     /* frames sent of it */
-    bool is_streaming; /* between head and final record */
+    size_t body_left;  /* bytes still to skip of a body larger than the input buffer */
+    uint32_t wanted;   /* frames that the current stream shall have */
+    uint32_t made;     /* frames that it has sent */
+    bool is_streaming; /* between the head and the final record */
     bool is_held;
     char input[INPUT_BYTES];
 };
@@ -70,7 +69,7 @@ static void out_flush(struct connection *connection)
     for (size_t at = 0; at < output_used;) {
         ssize_t count = write(connection->fd, output + at, output_used - at);
         if (count < 0 && errno != EAGAIN && errno != EINTR)
-            break; /* the reader sees the end too */
+            break; /* the code that reads sees the end too */
         if (count > 0)
             at += (size_t)count;
     }
@@ -179,8 +178,8 @@ static void forget(struct connection *connection)
     free(connection);
 }
 
-/* One request at the front of the input, when it is whole. Bodies larger than the buffer are
- * answered by their beginning and skipped. */
+/* Takes one request from the front of the input, if it is whole. A body larger than the buffer is
+ * answered by its beginning, and the rest is skipped. */
 static bool take_request(struct connection *connection)
 {
     connection->input[connection->used] = '\0';
@@ -209,7 +208,8 @@ static void on_readable(struct connection *connection)
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (count <= 0) {
-            if (count == 0 && connection->is_streaming) { /* half-closed: cancelled */
+            /* the peer closed its half: the request is cancelled */
+            if (count == 0 && connection->is_streaming) {
                 out_final(connection, "cancelled");
                 out_flush(connection);
             }

@@ -1,12 +1,13 @@
-/* gateway_flood: bad tokens at a rate, none like another, and how they are answered; one JSON line.
+/* gateway_flood: sends bad tokens, each different, at a fixed rate and counts the answers; prints
+ * one JSON line.
  *
  * usage: gateway_flood --to HOST:PORT --token TOKEN --rate N --seconds S --connections C
  *                      --sources K
  *
- * TOKEN is one that the gateway takes; eight characters of its signature are overwritten with a
- * number, so that each has to be checked in full. Connections come from K addresses of 127.0.0.0/8
- * in turn. Prints "connected" when all are up and begins at a line on standard input.
- */
+ * TOKEN must be one that the gateway accepts. Eight characters of its signature are overwritten
+ * with a number, so that each token has to be verified in full. Connections come from K addresses
+ * of 127.0.0.0/8 in turn. Prints "connected" when all are open, and starts at a line on standard
+ * input. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ static struct pollfd polls[CONNECTIONS];
 static unsigned long codes[CODES];
 static char request[REQUEST_BYTES];
 static size_t request_length;
-static char *request_number; /* in `request`, eight characters */
+static char *request_number; /* eight characters inside `request` */
 
 static void fail(const char *what)
 {
@@ -71,7 +72,7 @@ static void request_make(void)
     if (length < 0 || (size_t)length >= sizeof request || strlen(options.token) < 40)
         fail("--token");
     request_length = (size_t)length;
-    request_number = end - 20; /* in its signature, which is longer */
+    request_number = end - 20; /* inside the signature, which is longer */
 }
 
 static void peer_connect(unsigned i, SSL_CTX *tls)
@@ -126,7 +127,8 @@ static void flood(void)
 {
     unsigned sent = 0;
     int64_t begin = now_ns();
-    unsigned first = (unsigned)(begin / 1000); /* no run asks what the one before it asked */
+    /* so that no run repeats the tokens of the one before */
+    unsigned first = (unsigned)(begin / 1000);
     int64_t end = begin + options.seconds * INT64_C(1000000000);
     for (int64_t now = begin; now < end; now = now_ns()) {
         unsigned due = (unsigned)((now - begin) * options.rate / INT64_C(1000000000));
@@ -135,7 +137,8 @@ static void flood(void)
             if (!peers[at].is_asked)
                 peer_ask(&peers[at], first + sent++);
         }
-        /* Evenly, not ten together a millisecond: until the next is due or one is answered. */
+        /* Sends evenly, not ten together in a millisecond: waits until the next is due or one is
+         * answered. */
         int64_t wait_ns = begin + (sent + 1) * INT64_C(1000000000) / options.rate - now_ns();
         if (sent < due || wait_ns > 1000000)
             wait_ns = 1000000;
@@ -185,7 +188,7 @@ int main(int argc, char **argv)
         option_read(argv[i], argv[i + 1]);
     SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
     if (options.token == NULL)
-        return fputs("gateway_flood: --to, --token\n", stderr), 2;
+        return fputs("gateway_flood: needs --to and --token\n", stderr), 2;
     request_make();
     for (unsigned i = 0; i < options.connections; i++)
         peer_connect(i, tls);

@@ -1,16 +1,15 @@
-/* gateway_load: asks a gateway and times it; prints one JSON line.
+/* gateway_load: sends requests to a gateway and times them; prints one JSON line.
  *
  * usage: gateway_load latency --to HOST:PORT --key KEY [--plain] --requests N [--pause-us N]
  *                     (--unix PATH | --beside KEY [--beside-to HOST:PORT])
  *        gateway_load events  --to HOST:PORT --key KEY [--plain] --streams S --tokens T
  *
- * latency: one connection to the gateway and one to the upstream's own Unix socket, a request to
+ * latency: one connection to the gateway and one to the upstream's own Unix socket get a request
  * each in turn, back to back (or with a pause), so that both see the same machine. With --beside
- * the second one goes to the gateway too (or to another one), under that other key: what one key
- * or one gateway costs beside another.
- * events: S streams of T tokens at once; prints "connected" when all connections are up and waits
- * for a line on standard input, so that whoever measures CPU time leaves the handshakes out.
- */
+ * the second connection goes to the gateway too (or to another one), with that other key: this
+ * compares two keys or two gateways. events: S streams of T tokens at once. Prints "connected" when
+ * all connections are open and waits for a line on standard input, so that a measurement of CPU
+ * time can leave the handshakes out. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +30,14 @@ enum { IN_BYTES = 1 << 16, WARM = 200, HOST_BYTES = 64 };
 
 struct peer {
     int fd;
-    SSL *ssl; /* NULL: plain */
+    SSL *ssl; /* NULL: without TLS */
     size_t length;
     char in[IN_BYTES + 1];
 };
 
 struct place {
     char host[HOST_BYTES];
-    uint16_t port; /* 0: not said */
+    uint16_t port; /* 0: not given */
 };
 
 static struct {
@@ -46,7 +45,7 @@ static struct {
     struct place beside_to;
     const char *key;
     const char *unix_path;
-    const char *beside; /* NULL: the upstream is beside it */
+    const char *beside; /* NULL: compare with the upstream */
     bool is_plain;
     unsigned requests;
     unsigned pause_us;
@@ -77,7 +76,7 @@ static void peer_send(struct peer *peer, const char *bytes, size_t length)
         fail("send");
 }
 
-/* More bytes; 0 when there is nothing now (sockets that do not block). */
+/* Reads more bytes. Returns 0 when there are none now (sockets that do not block). */
 static size_t peer_read(struct peer *peer)
 {
     size_t room = IN_BYTES - peer->length;
@@ -146,7 +145,7 @@ static size_t request_make(char *out, size_t capacity, const char *key, bool is_
                             key, strlen(body), body);
 }
 
-/* Whether the input holds one whole answer: content-length, or the last chunk. */
+/* Returns whether the input holds one whole answer, by content-length or the last chunk. */
 static bool answer_is_whole(const struct peer *peer)
 {
     const char *end = strstr(peer->in, "\r\n\r\n");
@@ -196,7 +195,7 @@ static void latency(void)
     size_t length = request_make(request, sizeof request, options.key, false, 1);
     size_t bare_length = request_make(bare_request, sizeof bare_request, bare_key, false, 1);
     unsigned count = options.requests;
-    int64_t *times[3]; /* gateway, bare, gateway - bare of a pair */
+    int64_t *times[3]; /* of the gateway, of the other, and the difference of each pair */
     for (int i = 0; i < 3; i++) {
         times[i] = calloc(count, sizeof(int64_t));
         if (times[i] == NULL)
@@ -223,13 +222,13 @@ static void latency(void)
            percentile_us(times[2], count, 0.99), percentile_us(times[2], count, 0.999));
 }
 
-/* Counts "data: " in what came and keeps the few bytes that may begin the next one. */
+/* Counts "data: " in what has arrived, and keeps the few bytes that may begin the next one. */
 static unsigned events_count(struct peer *peer, bool *is_done)
 {
     unsigned count = 0;
     const char *at = peer->in;
     for (const char *found; (found = strstr(at, "data: ")) != NULL; at = found + 6) {
-        if (strlen(found) < 12) /* "data: [DONE]" must be whole to be told */
+        if (strlen(found) < 12) /* "data: [DONE]" must be whole to be recognised */
             break;
         count++;
         *is_done |= strncmp(found + 6, "[DONE]", 6) == 0;
@@ -332,6 +331,6 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "events") == 0)
         events();
     else
-        return fputs("gateway_load: latency or events\n", stderr), 2;
+        return fputs("gateway_load: the first argument must be latency or events\n", stderr), 2;
     return 0;
 }

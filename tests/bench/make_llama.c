@@ -1,9 +1,9 @@
-/* make_llama: writes a small Llama-shaped model file with random weights, byte-level tokenizer and
- * chat template: what sanitizer builds and load tests run on, where the real model takes too long.
+/* make_llama: writes a small model file of Llama's shape, with random weights, a byte-level
+ * tokenizer and a chat template. Sanitizer builds and load tests run on it, where the real model
+ * takes too long.
  *
- * usage: make_llama FILE [vocab [layers [width]]]     defaults 512 2 64; width a multiple of 64
- *        make_llama FILE 1.1b q4_0|q8_0               TinyLlama's shape: what no cache holds
- */
+ * usage: make_llama FILE [vocab [layers [width]]]     defaults: 512 2 64; width a multiple of 64
+ *        make_llama FILE 1.1b q4_0|q8_0               TinyLlama's shape, too large for a cache */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static struct llama_shape small_shape(int argc, char **argv)
     shape.context = 2048;
     shape.type = TYPE_Q8_0;
     if (shape.vocab < 259 || shape.width % 64 != 0) {
-        fprintf(stderr, "make_llama: at least 259 tokens, a width that is a multiple of 64\n");
+        fprintf(stderr, "make_llama: vocab must be at least 259, width a multiple of 64\n");
         exit(2);
     }
     return shape;

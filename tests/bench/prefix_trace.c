@@ -1,14 +1,13 @@
-/* prefix_trace: hit rates of the prefix tree and its eviction beside plain leaf-LRU.
+/* prefix_trace: hit rates of the prefix tree and its eviction, compared with plain leaf-LRU.
  *
- * usage: prefix_trace [FILE]     a trace in Mooncake's form, one JSON object a line, of which only
- *                                "hash_ids" is read: blocks of 512 tokens, equal ids = same prefix;
- *                                without FILE, a generator with that trace's statistics
+ * usage: prefix_trace [FILE]     a trace in Mooncake's format: one JSON object on each line, where
+ *                                only "hash_ids" is read: blocks of 512 tokens; equal ids mean equal
+ *                                prefixes. Without FILE, a generator with that trace's statistics
  *
  * A node of the tree stands for one block. Capacities are 1, 3 and 10 times 2,000 blocks: the 1.0 M
- * tokens of f16 KV that an 8 B model leaves in a 141 GB device. Prints a JSON line for each;
- * exits with 1 when the tree finds less than plain leaf-LRU, or when a flood takes a neighbour's
- * share.
- */
+ * tokens of f16 KV that an 8B model leaves room for on a device of 141 GB. Prints a JSON line for
+ * each. Exits with 1 when the tree's hit rate is below plain leaf-LRU's, or when a flood of one
+ * tenant takes the cache of another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +57,7 @@ static void must(bool condition, const char *what)
 
 static void trace_add(struct trace *trace, uint32_t tenant, const uint32_t *ids, uint32_t count)
 {
-    must(trace->count < REQUESTS_MAX, "too many requests");
+    must(trace->count < REQUESTS_MAX, "there are too many requests");
     struct request *request = &trace->requests[trace->count++];
     *request = (struct request){.tenant = tenant, .count = count};
     request->ids = mem_alloc(count * sizeof(*ids) + 1);
@@ -78,11 +77,11 @@ static void trace_read_line(struct trace *trace, const char *line)
     uint32_t ids[BLOCKS_MAX];
     uint32_t count = 0;
     const char *at = strstr(line, "\"hash_ids\"");
-    must(at != NULL && (at = strchr(at, '[')) != NULL, "a line without hash_ids");
+    must(at != NULL && (at = strchr(at, '[')) != NULL, "a line has no hash_ids");
     for (at++; *at != ']' && *at != '\0';) {
         char *end;
         unsigned long id = strtoul(at, &end, 10);
-        must(end > at && id < IDS_MAX && count < BLOCKS_MAX, "a bad list of hash_ids");
+        must(end > at && id < IDS_MAX && count < BLOCKS_MAX, "a list of hash_ids is invalid");
         ids[count++] = (uint32_t)id;
         at = end + strspn(end, ", ");
     }
@@ -99,9 +98,10 @@ static void trace_read(struct trace *trace, const char *path)
     fclose(file);
 }
 
-/* Conversations, much as in Mooncake's trace of them (27 blocks each, there 26; 41 % found by an
- * unlimited cache, there 33 %; 9 % by 2,000 blocks, there 5 %): most requests open one with a long
- * new text behind one common block; the others go on with any of the latest 1,500. */
+/* Generates conversations with about the statistics of Mooncake's trace: 26 blocks each (there 27);
+ * an unlimited cache hits 41 % (there 33 %), 2,000 blocks 9 % (there 5 %). Most requests open a
+ * conversation, with a long new text behind one common block; the others continue one of the latest
+ * 1,500. */
 static void trace_generate(struct trace *trace)
 {
     enum { OPEN = 1500 };
@@ -114,7 +114,7 @@ static void trace_generate(struct trace *trace)
         uint32_t at = opened % OPEN;
         uint32_t new_blocks = (uint32_t)(1 + rng_below(&rng, 8));
         if (opened == 0 || rng_below(&rng, 100) < 62) {
-            counts[at] = 1; /* block 0 is everybody's */
+            counts[at] = 1; /* block 0 begins every conversation */
             opened++;
             new_blocks = (uint32_t)(1 + rng_below(&rng, 12) * rng_below(&rng, 9));
         } else {
@@ -128,8 +128,9 @@ static void trace_generate(struct trace *trace)
     }
 }
 
-/* Tenant 0 asks 20 texts of 30 blocks that never come again for each request of tenant 1, who has
- * eight prompts of 20 blocks: 160 blocks, within half of 1,000. */
+/* Generates a flood: for each request of tenant 1, who has eight prompts of 20 blocks, tenant 0
+ * sends 20 texts of 30 blocks that never return. Tenant 1's 160 blocks fit in half of a capacity of
+ * 1,000. */
 static void trace_flood(struct trace *trace, bool is_alone)
 {
     uint32_t ids[32];
@@ -148,7 +149,7 @@ static void trace_flood(struct trace *trace, bool is_alone)
 
 /* --- the real tree --- */
 
-/* Ids are unlike in their low bits alone: spread, as tokens would be. */
+/* Ids differ only in their low bits: spreads them, as tokens would be. */
 static void tree_symbols(const struct request *request, uint32_t *out)
 {
     for (uint32_t i = 0; i < request->count * SYMBOLS; i++)
@@ -201,8 +202,8 @@ static struct hits tree_run(const struct trace *trace, uint32_t capacity)
     return hits;
 }
 
-/* --- plain leaf-LRU: one list of blocks; a request moves its own to the front, the deepest first,
- * so that the last of the list is always a leaf --- */
+/* --- plain leaf-LRU: one list of blocks. A request moves its own blocks to the front, the deepest
+ * first, so that the last block of the list is always a leaf --- */
 
 struct lru {
     uint32_t *before; /* [IDS_MAX + 1]; entry IDS_MAX is the list's head */
@@ -307,7 +308,7 @@ static bool show_capacities(const char *path)
 
 static bool show_flood(void)
 {
-    double rates[3]; /* tenant 1 alone, under the flood, under it with plain leaf-LRU */
+    double rates[3]; /* tenant 1 alone, under the flood, and under it with plain leaf-LRU */
     for (uint32_t i = 0; i < 3; i++) {
         struct trace *trace = mem_zalloc(1, sizeof(*trace));
         must(trace != NULL, "no memory");
@@ -328,6 +329,6 @@ int main(int argc, char **argv)
     bool is_good = show_capacities(argc > 1 ? argv[1] : NULL);
     is_good = show_flood() && is_good;
     if (!is_good)
-        fprintf(stderr, "prefix_trace: less was found than must be\n");
+        fprintf(stderr, "prefix_trace: a hit rate is below its bound\n");
     return is_good ? 0 : 1;
 }
