@@ -1,7 +1,7 @@
-"""children: programs started beside a measurement, which end with it, their own children too.
+"""children: starts programs for a measurement, which end with it, with their own children.
 
-vLLM's workers outlive the process that started them and go on computing: one such process costs
-the next measurement half of its speed. Each program gets a process group, which is killed at the
+vLLM's workers outlive the process that started them and continue to compute: one such process halves
+the next measurement's speed. Each program gets a process group, which is killed at the
 end, also when a run is cut off by SIGTERM or loses its terminal.
 """
 
@@ -13,7 +13,7 @@ import sys
 import time
 
 for end in (signal.SIGTERM, signal.SIGHUP):
-    if signal.getsignal(end) != signal.SIG_IGN:  # as nohup wants it
+    if signal.getsignal(end) != signal.SIG_IGN:  # nohup ignores it
         signal.signal(end, lambda number, _: sys.exit(128 + number))
 
 
@@ -24,8 +24,8 @@ def start(command, **options):
 
 
 def kill(process, patience_s=20):
-    """The whole group, whether or not the first of it has ended; twice does no harm. Asked first:
-    what they share in memory stays behind those that cannot clean up."""
+    """Ends the whole group, whether or not its first process has ended; may be called twice. SIGTERM
+    comes first, since processes that cannot clean up leave their shared memory behind."""
     asked = time.monotonic()
     try:
         os.killpg(process.pid, signal.SIGTERM)

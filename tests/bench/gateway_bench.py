@@ -1,33 +1,33 @@
 #!/usr/bin/env python3
-"""gateway_bench: what the gateway adds to a request, beside its own upstream and beside LiteLLM.
+"""gateway_bench: what the gateway adds to a request, compared with its bare upstream and with LiteLLM.
 
 usage: tests/bench/gateway_bench.py [--build build/release] [--seconds N] [--requests N]
                                     [--only NAME[,NAME]] [--litellm VENV]
 
-The upstream is bench_upstream, which computes nothing; the gateway is `banyan edge` as it is
-sold: TLS, key check, ledger row before the answer's end, access log, metrics. Figures, one JSON line
-each:
+The upstream is bench_upstream, which computes nothing; the gateway is `banyan edge` with all that it
+does in production: TLS, key check, ledger row before the answer's end, access log, metrics. Figures,
+one JSON line each:
 
   latency         added p50 and p99 of one connection, request by request in turn with the bare
                   upstream on its own Unix socket, back to back
-  latency_busy    the same beside one busy thread a processor at nice +10, as compute threads run
-  limits          added p50 and p99 of a gateway with Redis, asked with a token of an issuer (known)
-                  whose tenant and which itself have every limit, request by request in turn with
-                  another one without Redis, asked with a plain key of a tenant without limits
-  redis           the same while Redis is well, slow by 500 ms, full, stopped, killed, and back
+  latency_busy    the same beside one busy thread for each processor at nice +10, as compute threads run
+  limits          added p50 and p99 of a gateway with Redis, asked with an issuer's token that it
+                  knows (the token and its tenant have every limit), in turn with a gateway without
+                  Redis, asked with a plain key of a tenant without limits
+  redis           the same while Redis works, is slow by 500 ms, full, stopped, killed, and back
   throughput      requests/s at 64 kept connections (wrk), CPU time of the edge a request, its RSS
   throughput_h2   the same over HTTP/2 (h2load, 4 connections of 16 streams)
-  events          CPU time of the edge for one SSE event: 64 streams, an event each in every tick
+  events          CPU time of the edge for one SSE event: 64 streams, each with one event in every tick
   large_bodies    latency of small requests beside another client's bodies of 4 MiB
   litellm         latency and throughput of LiteLLM's proxy (VENV with litellm[proxy]) in front of the
-                  same upstream, without TLS and without a ledger; then with limits of its key and a
-                  budget of its provider, both in Redis (its budgets of keys need a database)
+                  same upstream, without TLS and without a ledger; then with limits for its key and a
+                  budget for its provider, both in Redis (budgets for keys would need a database)
 
-limits, redis and litellm start a redis-server, and import it from tests/e2e: run them with a Python that has
+limits, redis and litellm start a redis-server by code of tests/e2e: run them with a Python that has
 tests/requirements.txt.
 
-CPU times come from /proc/PID/stat: they hold on a machine where other things run; the others do not.
-It reports and never judges: the exit status says only that all ran.
+CPU times come from /proc/PID/stat and hold on a busy machine; the other figures do not. The exit
+status says only that all ran.
 """
 
 import argparse
@@ -59,7 +59,7 @@ wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = "Bearer %s"
 wrk.body = [[%s]]
 """
-# LiteLLM keeps keys in a database; without one a function says what a key may.
+# LiteLLM keeps keys in a database; without one this function says what a key may do.
 LITELLM_AUTH = """from litellm.proxy._types import UserAPIKeyAuth
 async def check(request, api_key):
     if api_key != "sk-bench":
@@ -99,7 +99,7 @@ def cpu_seconds(pid):
 
 
 def cpu_threads(pid):
-    """Seconds of each thread, by name."""
+    """Returns the CPU seconds of each thread, by name."""
     out = {}
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ def memory_kib(pid, name):
 
 
 class Process:
-    """A child that says it is ready on its first line, ended by its id."""
+    """A child process that prints a first line when it is ready."""
 
     def __init__(self, command, log, **kwargs):
         self.process = subprocess.Popen(
@@ -149,7 +149,7 @@ class Bench:
         return engine
 
     def start_edge(self, name="data", *options):
-        """The one that `public` and `ask_admin` are of from now on."""
+        """Makes `public` and `ask_admin` belong to this gateway from now on."""
         self.data = self.folder / name
         command = [
             self.build / "banyan", "edge", "--data-dir", self.data, "--listen",
@@ -203,7 +203,7 @@ class Bench:
             self.report(what, json.loads(run(command)), shown(command, self.key))
 
     def limited_token(self):
-        """A token of an issuer of its own, for a tenant of its own, with every limit that there is."""
+        """Returns a token of a new issuer for a new tenant, with every limit that there is."""
         tenant = self.ask_admin("/admin/v1/tenants", {"name": "limited"})["id"]
         secret, now = os.urandom(32), int(time.time())
 
@@ -227,7 +227,7 @@ class Bench:
 
     @contextlib.contextmanager
     def beside_redis(self, is_proxied):
-        """Two gateways, one of them with Redis; what loads both in turn, Redis, what is before it."""
+        """Starts two gateways, one with Redis. Yields Redis, its proxy and the command of the load."""
         sys.path.insert(0, str(ROOT / "tests/e2e"))
         from test_redis import PASSWORD, Proxy, Redis
 
@@ -259,7 +259,7 @@ class Bench:
             self.report("limits", figures, words(command))
 
     def redis_told(self):
-        """What the gateway says of Redis: failures by reason, rows that are not there yet."""
+        """Returns the gateway's metrics of Redis: failures by reason, rows not yet written there."""
         text = self.ask_admin("/metrics", None, "GET")
         told = {
             reason: int(float(count))
@@ -271,7 +271,7 @@ class Bench:
         return told
 
     def redis_wait(self):
-        """Until all rows are there again."""
+        """Waits until all rows are in Redis again."""
         for _ in range(1200):
             told = self.redis_told()
             if told["up"] == 1 and told["ship_lag_rows"] == 0:
@@ -294,7 +294,7 @@ class Bench:
             for state, (begin, end) in states.items():
                 begin()
                 before = self.redis_told()
-                for _ in range(10):  # until the gateway has heard of it
+                for _ in range(10):  # until the gateway has noticed it
                     figures, told = json.loads(run(command)), self.redis_told()
                     if told.get(reasons.get(state), 0) > before.get(reasons.get(state), 0) or (
                         state not in reasons
@@ -308,7 +308,7 @@ class Bench:
         self.latency("latency_busy", os.cpu_count())
 
     def measured(self, edge, command):
-        """Runs the load; its output and the edge's CPU seconds meanwhile, in all and by thread."""
+        """Runs the load. Returns its output and the edge's CPU seconds, in all and by thread."""
         before, threads = cpu_seconds(edge.pid), cpu_threads(edge.pid)
         out = run(command)
         after = cpu_threads(edge.pid)
@@ -485,7 +485,7 @@ def shown(command, secret):
 
 
 def words(command):
-    """A command of gateway_load without its keys."""
+    """Returns a command of gateway_load without its keys."""
     secret = ("--key", "--beside")
     return shown(["KEY" if i and command[i - 1] in secret else c for i, c in enumerate(command)], "")
 

@@ -1,9 +1,9 @@
-"""Memory of the gateway for open streams that say nothing: live heap for each, and all of it back.
+"""idle_streams: live heap of the gateway for each open, silent stream, and that all of it is freed.
 
     tests/bench/idle_streams.py [--streams 9500] [--prompt-bytes 1024] [--binary build/release/banyan]
 
-An engine that computes nothing (bench_upstream) holds every stream open after its first frame, so the
-edge's whole share is counted: TLS, request, job, connection to the engine. A stream is two
+An engine that computes nothing (bench_upstream) holds every stream open after its first frame, so that
+all that the edge needs is counted: TLS, request, job, connection to the engine. A stream takes two
 descriptors at the edge and one here.
 """
 
@@ -79,7 +79,7 @@ class Gateway:
 
 
 def settled(gateway):
-    """The least heap of two seconds: buffers on their way are gone."""
+    """Returns the least heap in two seconds, when buffers of data under way are freed."""
     return min(gateway.metric("banyan_heap_bytes") for _ in range(20) if not time.sleep(0.1))
 
 
@@ -124,7 +124,7 @@ def main():
             options.binary, pathlib.Path(folder), "--max-connections", options.streams + 200,
             *LIFTED,
         )  # fmt: skip
-        open_streams(gateway, 50, options.prompt_bytes).clear()  # what is made once is made
+        open_streams(gateway, 50, options.prompt_bytes).clear()  # allocates what is allocated once
         time.sleep(1)
         before, rss_before = settled(gateway), gateway.rss()
         streams = open_streams(gateway, options.streams, options.prompt_bytes)

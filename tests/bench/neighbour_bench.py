@@ -4,22 +4,22 @@
 usage: tests/bench/neighbour_bench.py [--only NAME[,NAME]] [--binary PATH] [--model FILE]
                                       [--seconds N] [--rounds N] [--options "…"]
 
-One JSON line a case and round. The heavy tenant keeps its requests outstanding; meanwhile the
-neighbour streams answers of 48 tokens to prompts of 32, one after the other. Told are the
-neighbour's tokens a second behind its first token (median of its streams), its time to the first
+One JSON line for each case and round. The heavy tenant keeps its requests outstanding; meanwhile the
+neighbour streams answers of 48 tokens to prompts of 32, one after the other. A line has the
+neighbour's tokens a second after its first token (median of its streams), its time to the first
 token (p99), and the tokens a second of all.
 
   alone      nobody else
   ordinary   64 sequences: 8 requests of n = 8, temperature 1
   top_k      the same with top_k 49,000 and top_p 0.999999
-  filters    the same with top_k 10,000, top_p 0.3 and temperature 2, the dearest ones known
-  fields     the same with 300 biases, penalties, 20 log-probabilities and four stop strings of 256 bytes
+  filters    the same with top_k 10,000, top_p 0.3 and temperature 2, the most expensive known
+  fields     the same with 300 biases, penalties, 20 log-probabilities and four stop strings of 256
+             bytes
   long64     64 sequences of 150 to 1,750 tokens
   long128    128 of them
   old64, old128   the same with --shared-step-ms 0: all decodes in every step
 
-Cases of a round use the same server where their options are the same. Times want a machine that
-does nothing else.
+Cases of a round share a server where their options are the same. Times need a quiet machine.
 """
 
 import argparse
@@ -67,7 +67,7 @@ class Streams(Client):
         return self.connection.getresponse()
 
     def stream(self, prompt):
-        """Seconds to the first token, and tokens a second behind it."""
+        """Returns the seconds to the first token, and the tokens a second after it."""
         begin = time.perf_counter()
         response = self.ask({
             "model": conftest.MODEL_NAME, "prompt": prompt, "max_tokens": ANSWER, "temperature": 0,
@@ -80,7 +80,7 @@ class Streams(Client):
 
 
 class Heavy:
-    """Keeps `count` requests outstanding until it is left."""
+    """A context in which `count` requests are kept outstanding."""
 
     def __init__(self, bench, server, key, count, fields):
         self.stopping = threading.Event()

@@ -1,14 +1,14 @@
-"""others: how much of the machine others used while something was measured.
+"""others: how much of the machine other processes used during a measurement.
 
-A neighbour that takes 30 % of one core costs an engine with a thread a core 1.4 times: a figure
-says beside whom it was taken, and a round beside others is taken again.
+A process that takes 30 % of one core makes an engine with one thread on each core 1.4 times slower.
+So each figure says what others used, and a round that others disturbed is repeated.
 """
 
 import glob
 import os
 import time
 
-OTHERS_MAX = 0.05  # processors: more, and a round is taken again
+OTHERS_MAX = 0.05  # processors; with more, a round is repeated
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 USER, NICE, SYSTEM, IRQ, SOFTIRQ, STEAL = 0, 1, 2, 5, 6, 7
 
@@ -20,7 +20,7 @@ def machine_s():
 
 
 def own_s():
-    """Processor time of this process, its children and theirs, those that have ended too."""
+    """Returns the processor time of this process and all its descendants, ended ones too."""
     parents, ticks = {}, {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -41,7 +41,7 @@ def own_s():
 
 
 def settle(most_s=10, window_s=0.3):
-    """Waits until nobody computes, this program's other children neither: some spin for a while."""
+    """Waits until no process computes, this program's children included: some spin for a while."""
     limit = time.monotonic() + most_s
     while time.monotonic() < limit:
         before = machine_s()

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""peers: `banyan bench`, llama.cpp and vLLM on the same weights, in turn, in one run.
+"""peers: measures `banyan bench`, llama.cpp and vLLM on the same weights, in turn, in one run.
 
 usage: tests/bench/peers.py --llama DIR [--vllm DIR] [--larger F.gguf …] [--banyan PATH]
                             [--model F.gguf] [--threads N] [--rounds N] [--formats LIST]
 
 --llama names the folder of llama-bench, llama-batched-bench and llama-quantize: llama.cpp runs the
-same file, and the file requantised to each of --formats, of which the fastest for each work is
+same file, and the file requantised to each of --formats, of which the fastest for each workload is
 compared. --vllm names a folder with venv/ and model/ (the same weights in bfloat16). --larger files
-are compared with llama.cpp on the same file, two rounds. Works: prefill of 512 tokens; decode of one
-stream and of 16, mean context 128.
+are compared with llama.cpp on the same file, in two rounds. Workloads: prefill of 512 tokens; decode
+of one stream and of 16, with a mean context of 128.
 
-Prints one JSON line a round as it ends, so that a run that is cut off leaves what it has;
-peers_show.py makes medians of the lines, a table and a plot. In a round all take turns, so that a
-machine whose speed drifts treats them alike; one beside others (5 % of a processor) is taken again,
-at most as often as there are rounds. It reports and never judges.
+Prints one JSON line at the end of each round, so that an interrupted run leaves what it has;
+peers_show.py makes medians of the lines, a table and a plot. In a round all take turns, so that drift
+of the machine's speed affects all alike. A round during which other processes used more than 5 % of a
+processor is repeated, at most as often as there are rounds. The exit status says only that all ran.
 """
 
 import argparse
@@ -45,11 +45,11 @@ def run(command):
 
 
 def depth(gen):
-    """Keys before the first token, so that the mean context is CONTEXT."""
+    """Returns the keys before the first token with which the mean context is CONTEXT."""
     return CONTEXT - gen // 2
 
 
-# --- who is measured ---
+# --- the programs that are measured ---
 
 
 def banyan_command(args, file, gen):
@@ -98,7 +98,7 @@ def llama_version(args):
 
 
 def llama_fastest(args, folder):
-    """For each work the format that is fastest in one try, its file, and what all formats gave."""
+    """Returns for each workload the format that was fastest in one try, its file, and all rates."""
     files, tried = {}, {}
     for form in args.formats.split(","):
         files[form] = str(pathlib.Path(folder) / f"{form}.gguf")
@@ -112,7 +112,7 @@ def llama_fastest(args, folder):
 
 
 class Vllm:
-    """vLLM in a process of its own, which computes only when it is asked."""
+    """vLLM in its own process, which computes only when asked."""
 
     def __init__(self, folder):
         script = pathlib.Path(__file__).with_name("peers_vllm.py")
@@ -204,13 +204,13 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--llama", required=True, help="folder of llama.cpp's programs")
-    parser.add_argument("--vllm", help="folder of vLLM's venv and its model")
+    parser.add_argument("--vllm", help="folder with vLLM's venv and model")
     parser.add_argument("--banyan", default=str(ROOT / "build/release/banyan"))
     parser.add_argument("--model", default=model)
-    parser.add_argument("--larger", nargs="*", default=[], help="more files, beside llama.cpp")
-    parser.add_argument("--formats", default="Q4_0,IQ4_NL,Q8_0", help="tried by llama-quantize")
+    parser.add_argument("--larger", nargs="*", default=[], help="more files to compare with llama.cpp")
+    parser.add_argument("--formats", default="Q4_0,IQ4_NL,Q8_0", help="formats of llama-quantize")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5, help="0 = the larger files alone")
+    parser.add_argument("--rounds", type=int, default=5, help="0: only the larger files")
     args = parser.parse_args()
     if args.rounds < 0 or args.threads < 1:
         parser.error("--rounds must be at least 0 and --threads at least 1")

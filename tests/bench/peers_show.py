@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""peers_show: the rounds of peers.py as a Markdown table and as a plot.
+"""peers_show: shows the rounds of peers.py as a Markdown table and as a plot.
 
 usage: tests/bench/peers_show.py LINES.jsonl [--plot OUT.svg]      the table goes to stdout
 
-Rates are medians of the rounds that nobody disturbed (of all, where each one was), ratios medians
-of each round's. A bar is a rate ÷ the rate at which this machine's ceiling, the highest of all
-rounds, would be reached with that file (int8 products for prefill and many streams, reading for
-one), so that works compare. Peers that use other weights (bfloat16, another format) stand on the
-same scale.
+Rates are medians of the rounds that nobody disturbed (of all, if each was), ratios are medians of each
+round's ratio. So that workloads can be compared, a bar is a rate ÷ the rate at which that file would
+reach this machine's ceiling, the highest of all rounds (int8 products for prefill and many streams,
+reading for one stream). Peers that use other weights (bfloat16, another format) are on the same scale.
 """
 
 import argparse
@@ -28,7 +27,7 @@ LEFT, BAR, GAP, WIDE = 300, 16, 14, 430
 
 
 def summary(rounds):
-    """One row a work of one file's rounds."""
+    """Returns one row for each workload of one file's rounds."""
     rounds = [one for one in rounds if one["others"] <= OTHERS_MAX] or rounds
     first = rounds[0]
     for work in first["ours"]:

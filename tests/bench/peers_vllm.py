@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""peers_vllm: vLLM's rates, asked for line by line; run by vLLM's own Python, started by peers.py.
+"""peers_vllm: measures vLLM's rates on request; started by peers.py with vLLM's own Python.
 
-usage: peers_vllm.py MODEL_DIR      a line "STREAMS PROMPT OUT" in, a line "rate R" out
+usage: peers_vllm.py MODEL_DIR      reads lines "STREAMS PROMPT OUT", answers each with "rate R"
 
-With OUT = 1 the rate is that of prompts, in tokens a second; else that of the tokens after the
-first, by the difference between OUT + 1 tokens and one. Prompts are random, and not kept.
+With OUT = 1 the rate is that of prompt tokens, in tokens a second; else that of the tokens after the
+first, from the times of OUT + 1 tokens and of one. Prompts are random, and not cached.
 """
 
 import os

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""prefix_bench: what the prefix cache does, measured through the server.
+"""prefix_bench: the effect of the prefix cache, measured through the server.
 
 usage: tests/bench/prefix_bench.py [--only NAME[,NAME]] [--binary PATH] [--model FILE]
                                    [--rounds N] [--probes N]
 
-Figures, one JSON line each; counts of tokens come from the answers' `usage` and the engine's own
-counters, so they hold on a busy machine; times do not:
+Figures, one JSON line each. Counts of tokens come from the answers' `usage` and the engine's counters,
+and hold on a busy machine; times do not:
 
   published    256 tenants send one published prompt of 1,000 tokens: prefix tokens computed ÷ 1,000
   together     16 requests of one tenant at once, a cold common prefix of 1,000 tokens: the same
   warm         time to the first token of a prompt of 1,060 tokens, warm ÷ cold
   onoff        unrelated prompts, 16 at once: tokens/s with the cache on ÷ off
-  bits         the same requests with cache, sharing and batching on and off: the same bits?
-  flood        tenant A sends texts that never come again: what tenant B finds of its own prompts
+  bits         whether the same requests give equal bits with cache, sharing and batching on and off
+  flood        tenant A sends texts that never return: how much of its prompts tenant B finds cached
   rank         a tenant times prompts that it sent itself, that another tenant sent, that nobody
                sent: Mann-Whitney test of the first and of the second against the third, with the
-               pages in the pool (plain) and in the host tier (host). The first must be found
-               (p < 0.001: the test can see), the second must not (p ≥ 1e-4 and AUC ≤ 0.55)
+               pages in the pool (plain) and in the host tier (host). The first must be faster
+               (p < 0.001: the test is sensitive), the second must not (p ≥ 1e-4 and AUC ≤ 0.55)
 
-It exits with 1 when a count or the rank test is not as promised; times are for the reader.
+It exits with 1 when a count or the rank test misses its bound, whatever the times are.
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Bench:
                 server.stop()
 
     def tokens(self, count):
-        """A prompt of ids that never comes again."""
+        """Returns a prompt of random ids, which does not come twice."""
         return [self.random.randrange(10, 250) for _ in range(count)]
 
     # --- one request ---
@@ -94,7 +94,7 @@ class Bench:
             for line in stream.iter_lines():
                 if took is None and line.startswith("data: {"):
                     took = time.perf_counter() - begin
-        return took if took is not None else sys.exit("a stream without a token")
+        return took if took is not None else sys.exit("a stream gave no token")
 
     def at_once(self, clients, prompts, **more):
         answers = [None] * len(prompts)
@@ -182,7 +182,7 @@ class Bench:
         )  # fmt: skip
 
     def onoff(self):
-        """Both servers run; rounds alternate, so that a machine that drifts treats both alike."""
+        """Runs both servers in alternate rounds, so that drift of the machine affects both alike."""
         rates = {"on": [], "off": []}
         with self.server("--prefix-cache") as on, self.server("--prefix-cache=false") as off:
             servers = {"on": on, "off": off}
@@ -201,7 +201,7 @@ class Bench:
         )  # fmt: skip
 
     def bits(self):
-        """Prompts that share much, at once with the cache on, and one by one without it."""
+        """Sends prompts that share much: all at once with the cache, and one by one without it."""
         system = self.tokens(150)
         prompts = [system + self.tokens(self.random.randrange(1, 40)) for _ in range(12)]
         prompts += prompts[:4]
@@ -215,7 +215,7 @@ class Bench:
                 more = {"max_tokens": 24, "logprobs": 5}
                 if name == "together":
                     answers = self.at_once([client], prompts, **more)
-                    answers = self.at_once([client], prompts, **more)  # all of them warm
+                    answers = self.at_once([client], prompts, **more)  # all prefixes cached
                 else:
                     answers = [self.ask(client, prompt, **more) for prompt in prompts]
                 given[name] = [a["choices"] for a in answers]
@@ -246,9 +246,9 @@ class Bench:
             self.rank_state(state)
 
     def rank_state(self, state):
-        """Blocks of prompts in random order, all prepared before the first of them is timed. In
-        the host state more is sent meanwhile than the pool holds, by each tenant, since nobody's
-        pages go while another has more than its share."""
+        """Times blocks of prompts in random order; all of a block are sent before the first is
+        timed. In the host state each tenant then sends more than the pool holds, since no tenant's
+        pages are evicted while another has more than its share."""
         length = 96
         options = ["--context", "512", "--kv-memory", "24M"] if state == "host" else []
         times = {"nobody": [], "foreign": [], "own": []}
@@ -281,8 +281,9 @@ class Bench:
 
 
 def mann_whitney(a, b):
-    """(AUC, two-sided p) of `a` against `b`: AUC = share of pairs in which a < b, ties half; p from
-    the normal approximation with the correction for ties (Mann and Whitney 1947)."""
+    """Returns (AUC, two-sided p) of `a` against `b`. AUC is the share of pairs in which a < b, where
+    ties count half; p is from the normal approximation with correction for ties (Mann and Whitney
+    1947)."""
     ranked = sorted((value, group) for group, values in enumerate((a, b)) for value in values)
     rank_sum, ties, at = 0.0, 0.0, 0
     while at < len(ranked):

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""prefix_peers: 16 streams at once with a common system prompt, beside llama.cpp and vLLM.
+"""prefix_peers: 16 streams at once with a common system prompt, compared with llama.cpp and vLLM.
 
 usage: tests/bench/prefix_peers.py [--llama DIR] [--vllm DIR] [--binary PATH] [--model FILE]
                                    [--streams N] [--rounds N]
 
 --llama names the folder of llama.cpp's llama-server, --vllm a folder with `serve PORT`, which
 serves the same weights as "model". All servers run at the same time and are asked in turn, each
-round with a system prompt of 1,050 tokens that none of them has seen; every stream adds its own
-question and wants 32 tokens, ends or not; llama.cpp, which takes a minute, in one round. The figure
-is the time from the first request sent to the last stream's end; `where_ms` says where ours goes,
-from `usage.banyan`: the prompt of the first, how long the others wait for it, their own ends of the
-prompt, the tokens. A round beside others (5 % of a processor) is taken again, at most as often as
-there are rounds. A JSON line a round as it ends, and one of those that count; it never judges.
+round with a system prompt of 1,050 tokens that none of them has seen. Every stream adds its own
+question and asks for exactly 32 tokens. llama.cpp, which takes a minute, takes part in one round only.
+The figure is the time from the first request sent to the last stream's end. `where_ms` divides
+Banyan's time by `usage.banyan`: the prompt of the first stream, the others' wait for it, their own
+parts of the prompt, the tokens. A round during which other processes used more than 5 % of a
+processor is repeated, at most as often as there are rounds. Prints a JSON line at the end of each
+round, and one for the rounds that count. The exit status says only that all ran.
 """
 
 import argparse
@@ -98,7 +99,7 @@ def round_s(client, model, system, streams):
 
 
 def where_ms(usage):
-    """One round's streams: the one that computed the common prefix, and the medians of the rest."""
+    """Returns the times of the stream that computed the common prefix, and medians of the others."""
     told = sorted((u["banyan"] for u in usage), key=lambda banyan: banyan["queue_ms"])
     first, rest = told[0], told[1:] or told
     return {
@@ -149,7 +150,7 @@ def main():
                 for name, (client, model) in clients.items():
                     if name == "llama.cpp" and name in times:
                         continue
-                    settle()  # the threads of the one before spin for a while
+                    settle()  # the threads of the server before spin for a while
                     took[name], used[name] = round_s(client, model, system, args.streams)
             line = {"what": "round", "seconds": took, "others": beside.share}
             print(json.dumps({**line, "where_ms": where_ms(used["banyan"])}), flush=True)

@@ -4,21 +4,21 @@
 usage: tests/bench/priority_bench.py [--only NAME[,NAME]] [--binary PATH] [--model FILE]
                                      [--rounds N] [--probes N]
 
-Figures, one JSON line each. Both sides of a ratio come from one run, in alternating turns with the
-same lengths of prompts, none of which comes twice:
+Figures, one JSON line each. Both sides of a ratio come from one run, in alternate turns with the same
+lengths of prompts; no prompt comes twice. With each is its bound:
 
-  realtime   time to the first token, p99, of realtime prompts of 256 to 512 tokens: the machine full
-             of batch work ÷ idle. Promised: ≤ 1.5
-  batch      the same batch work beside the same realtime arrivals: its time without preemption ÷
-             with preemption by swap. Promised: ≥ 0.95
-  swap       the same schedule by swap, by recompute and by what the server chooses (auto): time of the
-             batch work, p99 of realtime. Promised: auto ≤ 1.05 × the better one of each
-  flood      time to the first token, p99, of a tenant that asks now and then, while another of its
-             class has 1,000 requests outstanding ÷ alone. Promised: ≤ 1.5
+  realtime   time to the first token, p99, of realtime prompts of 256 to 512 tokens: with the machine
+             full of batch work ÷ idle. Bound: ≤ 1.5
+  batch      time of the same batch work beside the same realtime arrivals, without preemption ÷ with
+             preemption by swap. Bound: ≥ 0.95
+  swap       the same schedule with preemption by swap, by recompute and by the server's choice (auto):
+             time of the batch work, p99 of realtime. Bound: auto ≤ 1.05 × the better one of each
+  flood      time to the first token, p99, of a tenant that asks now and then: while another of its
+             class has 1,000 requests outstanding ÷ alone. Bound: ≤ 1.5
   floor      tokens of batch work ÷ all, over each second, under a permanent flood of realtime work.
-             Promised: ≥ 0.05, the floor of --class-floor-percent
+             Bound: ≥ 0.05, the floor of --class-floor-percent
 
-It exits with 1 when a ratio is not as promised. Times want a machine that does nothing else.
+It exits with 1 when a ratio misses its bound. Times need a quiet machine.
 """
 
 import argparse
@@ -39,11 +39,11 @@ import urllib.parse
 from prefix_bench import ROOT, Bench, conftest
 
 PROMISED = {"realtime": 1.5, "batch": 0.95, "swap": 1.05, "flood": 1.5, "floor": 0.05}
-# Small enough that 16 sequences of batch work hold all pages: an urgent prompt needs some of theirs.
+# So few that 16 sequences of batch work hold all pages: an urgent prompt needs some of theirs.
 SMALL = ("--sequences", "32", "--kv-memory", "96M", "--context", "2048")
 JOB_PROMPT, JOB_TOKENS = 64, 192
 URGENT = (256, 512)
-FLOOD_GAP_S = 0.25  # on average, between two of the light tenant
+FLOOD_GAP_S = 0.25  # on average, between two requests of the light tenant
 QUEUES = ("--queue-requests", "4096", "--queue-tenant-requests", "2048")
 
 
@@ -73,7 +73,7 @@ class Client:
         return self.connection.getresponse()
 
     def whole(self, prompt, tokens, tier):
-        """The parsed answer, or None when it was refused."""
+        """Returns the parsed answer, or None when the request was refused."""
         response = self.post(prompt, tokens, tier)
         data = response.read()
         return json.loads(data) if response.status == 200 else None
@@ -88,11 +88,11 @@ class Client:
                 if b'"error"' in line:
                     sys.exit(line.decode())
         if took is None:
-            sys.exit(f"a stream without a token: {response.status}")
+            sys.exit(f"a stream gave no token: {response.status}")
         return took
 
     def close(self):
-        """From any thread: what is under way ends, and the server hears of it."""
+        """Ends the request under way, so that the server notices. May be called from any thread."""
         connection = self.connection
         if connection is not None and connection.sock is not None:
             try:
@@ -102,7 +102,7 @@ class Client:
 
 
 class Load:
-    """Keeps `count` requests of one tenant outstanding until it is left."""
+    """A context in which `count` requests of one tenant are kept outstanding."""
 
     def __init__(self, bench, server, key, count, prompt, tokens, tier):
         self.stopping, self.done, self.refused = threading.Event(), 0, 0
@@ -132,7 +132,7 @@ class Load:
         return self
 
     def is_whole(self):
-        """Every one of it has asked: what goes on now is no storm of handshakes."""
+        """Returns whether every client has sent a request, so that the burst of handshakes is over."""
         return all(client.has_asked for client in self.clients)
 
     def __exit__(self, *_):
@@ -170,7 +170,7 @@ class PriorityBench(Bench):
 
     @staticmethod
     def full(server):
-        """True once several sequences compute and others wait for their turn."""
+        """Returns whether several sequences compute and others are queued."""
         stats = server.engine_stats()
         return stats["sequences_running"] >= 6 and stats["sequences_waiting"] > 4
 
@@ -178,7 +178,7 @@ class PriorityBench(Bench):
         return [self.random.randrange(*URGENT) for _ in range(self.args.probes)]
 
     def probe(self, client, lengths, tier, gap_s=0):
-        """One after the other, with pauses of up to twice `gap_s`: at no particular time of a step."""
+        """Sends one prompt after the other, with random pauses of up to twice `gap_s`."""
         took = []
         for length in lengths:
             time.sleep(self.random.random() * 2 * gap_s)
@@ -188,7 +188,7 @@ class PriorityBench(Bench):
     # --- figures ---
 
     def realtime(self):
-        """In five turns: the same lengths on the idle machine, then beside 48 requests of batch."""
+        """Five turns of the same lengths, on the idle machine and then beside 48 batch requests."""
         turns = [self.lengths()[i::5] for i in range(5)]
         idle, full, counts = [], [], {}
         with self.server(*SMALL) as server:
@@ -215,8 +215,8 @@ class PriorityBench(Bench):
         return {"p50": ms(statistics.median(values)), "p99": ms(p99(values)), "max": ms(max(values))}
 
     def schedule(self, server, keys, jobs, arrivals):
-        """Batch jobs at once, urgent requests at their times until the jobs are done: (seconds of
-        the jobs, times to the first token, what preemption did to the jobs)."""
+        """Sends all batch jobs at once, and urgent requests at their times until the jobs are done.
+        Returns (seconds of the jobs, times to the first token, preemptions of the jobs)."""
         answers, first = [None] * len(jobs), []
         is_done = threading.Event()
 
@@ -244,9 +244,9 @@ class PriorityBench(Bench):
         return took, first, sum(t.get("preemptions", 0) for t in told)
 
     def compare(self, ways):
-        """Each round is one schedule, run by every way in turn on a server of its own. Half of the
-        rounds have the servers started in the other order: the last one is slower by some percent,
-        whatever its way (where its memory lies)."""
+        """Each round is one schedule, run with every way of preemption in turn, each on its own server.
+        Half of the rounds start the servers in the opposite order, since the last one is some
+        percent slower whatever its way (because of where its memory is)."""
         took, first, paused = ({way: [] for way in ways} for _ in range(3))
         for order in (ways, ways[::-1]):
             with contextlib.ExitStack() as stack:
@@ -291,8 +291,8 @@ class PriorityBench(Bench):
         )  # fmt: skip
 
     def flood(self):
-        """In two turns, as a flood begins with a thousand handshakes; both tenants are of class
-        standard, the flood's requests are short."""
+        """Two turns only, since a flood begins with a thousand handshakes. Both tenants are of class
+        standard; the flood's requests are short."""
         lengths = self.lengths()
         turns = [lengths[i::2] for i in range(2)]
         alone, flooded, taken = [], [], 0
@@ -317,7 +317,7 @@ class PriorityBench(Bench):
         )  # fmt: skip
 
     def floor(self):
-        """Rows of the engine's steps by class, read each second from the engine itself."""
+        """Measures the rows of the engine's steps by class, read each second from its metrics."""
         shares = []
         with self.server(*SMALL) as server:
             keys = [server.tenant(name)[1] for name in ("batch", "urgent")]

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""speculation_bench: what guessing ahead gives, through the server.
+"""speculation_bench: the effect of speculative decoding, measured through the server.
 
-usage: tests/bench/speculation_bench.py [--binary PATH] [--model FILE] [--rounds N] [--tokens N] [--kinds copy,fresh]
+usage: tests/bench/speculation_bench.py [--binary PATH] [--model FILE] [--rounds N] [--tokens N]
+                                        [--kinds copy,fresh]
                                         [--guess lookup | exit:LAYERS | model:FILE]
 
-Two servers, with and without --speculation, are asked in turns, so that a machine that drifts
-treats both alike. One JSON line a kind of text and number of streams: tokens a second with ÷ without
-(median of the rounds), guesses that were right, of all, and whether every text was the same:
+Two servers, with and without --speculation, are asked in turn, so that drift of the machine affects
+both alike. One JSON line for each kind of text and number of streams: tokens a second with ÷ without
+(median of the rounds), the share of drafted tokens that were right, and whether all texts were equal:
 
-  copy      a passage said again and again, which the answer goes on with: 1, 4 and 16 streams.
-            Promised with one stream: ≥ 2
+  copy      a repeated passage, which the answer continues to repeat: 1, 4 and 16 streams.
+            Bound with one stream: ≥ 2
   revise    a passage, and the request to write it again: 1 stream
-  fresh     prompts that repeat nothing, sampled: 1 stream. Promised: ≥ 0.97, nothing is lost
+  fresh     prompts that repeat nothing, sampled: 1 stream. Bound: ≥ 0.97
 
-It exits with 1 when a text differs, or, on a quiet machine, when a ratio is not as promised.
+It exits with 1 when a text differs, or, on a quiet machine, when a ratio misses its bound.
 """
 
 import argparse
@@ -34,7 +35,7 @@ PROMISED = {("copy", 1): 2.0, ("fresh", 1): 0.97}
 
 class Speculation(Bench):
     def prompts(self, kind, count):
-        """Those of a round: alike for both servers, new in each round."""
+        """Returns the prompts of a round: equal for both servers, new in each round."""
         numbers = [self.random.randrange(10**6) for _ in range(count)]
         if kind == "copy":
             return [f"Note {n}. " + PASSAGE * 6 for n in numbers]
@@ -46,8 +47,8 @@ class Speculation(Bench):
         return [self.tokens(200) for _ in numbers]
 
     def turn(self, client, kind, prompts):
-        """(texts, tokens a second, drafts); the prompts are computed before the clock starts."""
-        more = {"temperature": 1.5, "seed": 7} if kind == "fresh" else {}  # at 0.8 it falls into circles
+        """Returns (texts, tokens a second, drafts). Prompts are computed before the clock starts."""
+        more = {"temperature": 1.5, "seed": 7} if kind == "fresh" else {}  # at 0.8 it repeats itself
         self.at_once([client], prompts)
         begin = time.perf_counter()
         answers = self.at_once([client], prompts, max_tokens=self.args.tokens, **more)

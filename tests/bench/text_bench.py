@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""text_bench: what one tenant's text work costs its neighbour.
+"""text_bench: what one tenant's texts cost another tenant, the neighbour.
 
 usage: tests/bench/text_bench.py [--binary PATH] [--seconds N] [--connections N] [--only NAME[,NAME]]
 
 Starts a server with its default options. The neighbour decodes one stream after the other and sends
-small chats in between; the other tenant keeps as many requests under way as there are connections:
+small chats in between; the heavy tenant keeps one request under way on each connection:
 
   ordinary   chats of some 60 tokens, answered with 16
   word       a chat of one "word" of 200 kB, refused because it is too long
   long       a chat of 4 MB of sentences, refused for the same reason
   tokenize   4 MB of sentences to /v1/tokenize
-  blanks     4 MB of blanks to /v1/tokenize: the slowest text
+  blanks     4 MB of blanks to /v1/tokenize: the text that takes longest
   flood      1 kB to /v1/tokenize, again and again: thousands a second, so that connections, not
-             text, are what costs; told, not promised
+             text, are what costs; measured, without a bound
   leave      as word, but the client leaves after 50 ms
 
 One JSON line each: the neighbour's decode rate, the p99 of its time to the first token and of a small
-tokenize, how many requests the other tenant had answered, and the ratios to `ordinary`. Promised: a
-decode rate of at least 0.8, a time to the first token of at most 1.5. It exits with 1 when a promise is
-not kept. Times want a machine that does nothing else.
+tokenize, how many of the heavy tenant's requests were answered, and the ratios to `ordinary`. Bounds:
+at least 0.8 for the decode rate, at most 1.5 for the time to the first token. It exits with 1 when a
+ratio misses its bound. Times need a quiet machine.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def attack(client, request, stopping, counts, leaves):
 
 
 def decode_rate(client, seconds):
-    """Tokens a second between the first and the last of a stream, over all streams; first tokens."""
+    """Returns tokens a second between the first and the last token of a stream, over all streams."""
     tokens, took, end, number = 0, 0.0, time.monotonic() + seconds, 0
     while time.monotonic() < end:
         number += 1
@@ -143,7 +143,7 @@ def first_tokens(client, stopping, out):
 
 
 def processor_times(server):
-    """Seconds of processor time by thread of the server, and of this program."""
+    """Returns the seconds of processor time of each thread of the server, and of this program."""
     times = {"client": time.process_time()}
     for half in ("edge", "engine"):
         pid = server.child(half)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""token_flood: good traffic beside bad tokens, in one run.
+"""token_flood: what a flood of bad tokens costs good requests.
 
 usage: tests/bench/token_flood.py [--build build/release] [--rounds N] [--requests N] [--rate N]
 
-The same one connection with an API key, and one with a token that is known, ask request by request
-with a pause (gateway_load latency), alone and beside gateway_flood: RATE tokens a second that are all
-different, each with a right header, claims and a signature that is wrong, from one address and from
-256. The rounds alternate; a figure is the median of the rounds, the ratio beside ÷ alone. It reports
-and never judges.
+One connection with an API key and one with a known token send one request after the other, with
+pauses (gateway_load latency), alone and beside gateway_flood: RATE tokens a second, all different,
+each with a valid header and claims and a wrong signature, from one address and from 256. The rounds
+alternate; a figure is the median of the rounds, a ratio is beside ÷ alone. The exit status says only
+that all ran.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def beside(bench, edge, key, token, args, sources):
     flood.stdin.flush()
     time.sleep(0.2)
     figures, _ = good(bench, key, args.requests)
-    is_whole = flood.poll() is None  # bad tokens came to the end of the good requests
+    is_whole = flood.poll() is None  # bad tokens came until the good requests had ended
     out, _ = flood.communicate()
     return figures, json.loads(out) | {"edge_cpu_s": round(cpu_seconds(edge.pid) - before, 2),
                                        "seconds": seconds, "outlasted": is_whole}, command  # fmt: skip
