@@ -39,6 +39,38 @@ const struct config_option config_option_table[] = {
 #undef OPTION_BOOL
 };
 
+/* A row that contradicts itself does not compile; the message begins with its name. Two rows of one
+ * name are two fields of struct config: the compiler says which. */
+#define ALL_ROLES     (CONFIG_SERVE | CONFIG_EDGE | CONFIG_ENGINE | CONFIG_BENCH)
+#define RELOADS_ROLES (CONFIG_SERVE | CONFIG_EDGE | CONFIG_ENGINE)
+#define ROLES_FIT(name, reload, roles)                                                             \
+    _Static_assert((roles) != 0 && ((roles) & ~ALL_ROLES) == 0,                                    \
+                   "option " #name ": it belongs to no subcommand");                               \
+    _Static_assert(!(reload) || ((roles)&RELOADS_ROLES) != 0,                                      \
+                   "option " #name ": none of its subcommands reloads");
+#define NUMBER_FITS(name, value, low, high)                                                        \
+    _Static_assert((low) < (high), "option " #name ": its bounds allow one value, or none");       \
+    _Static_assert((value) >= (low) && (value) <= (high),                                          \
+                   "option " #name ": its default is out of its bounds");
+#define OPTION_GROUP(title)
+#define OPTION_TEXT(name, value, reload, roles, text) ROLES_FIT(name, reload, roles)
+#define OPTION_NUMBER(name, value, low, high, reload, roles, text)                                 \
+    ROLES_FIT(name, reload, roles) NUMBER_FITS(name, value, low, high)
+#define OPTION_BYTES(name, value, low, high, reload, roles, text)                                  \
+    ROLES_FIT(name, reload, roles)                                                                 \
+    NUMBER_FITS(name, value, low, high)                                                            \
+    _Static_assert((low) >= 0, "option " #name ": bytes are not negative");
+#define OPTION_BOOL(name, value, reload, roles, text)                                              \
+    ROLES_FIT(name, reload, roles)                                                                 \
+    _Static_assert((value) == false || (value) == true, "option " #name ": its default is no "     \
+                                                        "bool");
+#include "config/options.def"
+#undef OPTION_GROUP
+#undef OPTION_TEXT
+#undef OPTION_NUMBER
+#undef OPTION_BYTES
+#undef OPTION_BOOL
+
 const size_t config_option_count = sizeof config_option_table / sizeof config_option_table[0];
 
 static char find_fold(char c)

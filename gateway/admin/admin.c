@@ -29,6 +29,18 @@
 
 enum where { HERE, WORKER };
 
+/* A row that contradicts itself does not compile; the message begins with its name. */
+#define IS_ONE_BIT(scope) ((scope) != 0 && ((scope) & ((scope)-1)) == 0)
+#define ROUTE(method, path, function, where, scope)                                                \
+    ROUTER_ROW_ONCE(method, path)                                                                  \
+    _Static_assert(IS_ONE_BIT(scope) || (scope) == 0,                                              \
+                   "route " method " " path ": it needs one scope, or none");                      \
+    _Static_assert((scope) != 0 || ((where) == HERE && sizeof(method) == sizeof("GET")),           \
+                   "route " method " " path                                                        \
+                   ": what needs no key must be a GET that is answered HERE");
+#include "gateway/admin/routes.def"
+#undef ROUTE
+
 static const struct route routes[] = {
 #define ROUTE(method, path, function, where, scope) {method, path, NULL},
 #include "gateway/admin/routes.def"

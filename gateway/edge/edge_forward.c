@@ -170,8 +170,10 @@ static enum status forward_admit(const struct forward_call *call, struct edge_jo
     if ((call->route.flags & EDGE_ROUTE_STREAMED) != 0)
         TRY(edge_head_explain(http_header_get(call->request, "x-banyan-explain"),
                               &options->is_explained));
-    return edge_hold_begin(&options->hold, edge->memory, call->request,
-                           call->principal.tenant_hash);
+    if ((call->route.flags & EDGE_ROUTE_READS_BODY) != 0)
+        TRY(edge_hold_begin(&options->hold, edge->memory, call->request,
+                            call->principal.tenant_hash));
+    return STATUS_OK;
 }
 
 /* A body that names no model means the one that the engine serves. */
@@ -344,7 +346,8 @@ void edge_forward_free_all(struct edge *edge)
 static void forward(struct forward_call *call, enum edge_stream_form form)
 {
     struct edge *edge = call->edge;
-    struct slice body = http_body(call->request);
+    bool reads_body = (call->route.flags & EDGE_ROUTE_READS_BODY) != 0;
+    struct slice body = reads_body ? http_body(call->request) : (struct slice){NULL, 0};
     struct edge_job_options options = {.edge = edge,
                                        .request = call->request,
                                        .principal = &call->principal,
@@ -356,7 +359,7 @@ static void forward(struct forward_call *call, enum edge_stream_form form)
                     (body.length > LIMIT_SMALL_BODY_BYTES || forward_reads_sums(&options));
     if (is_large)
         status = scan_start(&options);
-    else if (status == STATUS_OK)
+    else if (status == STATUS_OK && reads_body)
         status = edge_body_read(body, &options.body);
     if (status == STATUS_OK && !is_large)
         status = forward_class(edge, &options);
@@ -397,6 +400,24 @@ enum {
     READS_BODY = EDGE_ROUTE_READS_BODY,
     QUIET = EDGE_ROUTE_QUIET,
 };
+
+/* A row that contradicts itself does not compile; the message begins with its name. */
+#define HAS_ALL(flags, wanted) (((flags) & (wanted)) == (wanted))
+#define ROUTE(method, path, handler, scope, flags)                                                 \
+    ROUTER_ROW_ONCE(method, path)                                                                  \
+    _Static_assert(((flags)&OPEN) == 0 || ((scope) == 0 && ((flags) & (COUNTED | LIMITED)) == 0),  \
+                   "route " method " " path                                                        \
+                   ": OPEN has no key to count, to limit or to ask for a scope");                  \
+    _Static_assert(((flags)&LIMITED) == 0 || ((flags)&COUNTED) != 0,                               \
+                   "route " method " " path ": LIMITED must be COUNTED, or its budgets are lost"); \
+    _Static_assert(((flags)&STREAMED) == 0 || HAS_ALL(flags, COUNTED | LIMITED | READS_BODY),      \
+                   "route " method " " path ": STREAMED must be COUNTED, LIMITED and READS_BODY"); \
+    _Static_assert(((flags)&READS_BODY) == 0 || sizeof(method) != sizeof("GET"),                   \
+                   "route " method " " path ": a GET does not READS_BODY");                        \
+    _Static_assert(((flags)&QUIET) == 0 || ((flags)&COUNTED) == 0,                                 \
+                   "route " method " " path ": what is COUNTED is not QUIET");
+#include "gateway/edge/routes.def"
+#undef ROUTE
 
 static const struct route routes[] = {
 #define ROUTE(method, path, handler, scope, flags) {method, path, NULL},

@@ -340,6 +340,10 @@ static void on_drain(struct http_request *request, void *context)
     http_respond_json(request, 200, SLICE("{\"draining\":true}"));
 }
 
+#define ROUTE(method, path, handler) ROUTER_ROW_ONCE(method, path)
+#include "gateway/engine_http/routes.def"
+#undef ROUTE
+
 static const struct route routes[] = {
 #define ROUTE(method, path, handler) {method, path, handler},
 #include "gateway/engine_http/routes.def"

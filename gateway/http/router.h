@@ -14,11 +14,16 @@ typedef void (*http_handler)(struct http_request *request, void *context);
 /* Paths are literal, with "{id}" for one segment: "/admin/v1/tenants/{id}/keys", and "{rest}" for
  * all that is left, with its slashes: "/v1/models/{rest}". What these stand for is percent-decoded,
  * once; the literal parts are compared as they came. */
+/* Rows of one table match no path in common, so that their order means nothing (tests/tidy). */
 struct route {
     const char *method;
     const char *path;
     http_handler handler;
 };
+
+/* Of each row of a routes.def, once in its file: a second row of this method and path does not
+ * assemble, and the message names both. */
+#define ROUTER_ROW_ONCE(method, path) __asm__(".equiv \".Lroute " method " " path "\", 1");
 
 /* Finds the route, or answers and returns NULL: 404 for an unknown path and for what is no name
  * (control characters, bytes that are no UTF-8, in an {id} a '/'), 400 for a '%' that begins no
