@@ -209,7 +209,7 @@ static enum status forward_class(struct edge *edge, struct edge_job_options *opt
 /* Budgets are known from the ledger, which only a thread that may wait can ask. */
 static bool forward_reads_sums(const struct edge_job_options *options)
 {
-    return (options->route.flags & EDGE_ROUTE_STREAMED) != 0 &&
+    return (options->route.flags & EDGE_ROUTE_LIMITED) != 0 &&
            quota_wants_sums(options->edge->quota, options->principal->tenant_id,
                             options->principal->key_id);
 }
