@@ -116,3 +116,10 @@ def test_paths_are_there():
                 if not is_there and not INVENTED.search(path):
                     offences.append(f"{name}:{number}: there is no {path}")
     report(offences)
+
+
+def test_every_limit_is_documented():
+    rows = re.findall(r'^QUOTA_LIMIT\(\w+, "?(\w+)', (ROOT / "auth/limits/quota_limits.def").read_text(), re.M)
+    assert rows
+    admin = (ROOT / "deploy/ADMIN.md").read_text()
+    report([f"deploy/ADMIN.md has no limit {name}" for name in rows if f"`{name}`" not in admin])
