@@ -13,6 +13,7 @@
 #include "gateway/edge/request/edge_job.h"
 #include "gateway/edge/state/edge_hold.h"
 #include "gateway/http/cors.h"
+#include "gateway/http/cors_preflight.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
 
@@ -467,7 +468,7 @@ void edge_forward_handle(struct http_request *request, void *context)
         http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
     int refusal = router_refusal(routes, ROUTES, request);
-    if (refusal == 405 && cors_respond_preflight(edge->cors, request, METHODS)) {
+    if (refusal == 405 && cors_preflight(edge->cors, request, METHODS)) {
         handle_over(edge, &access, 204);
         return;
     }

@@ -6,7 +6,6 @@
 #include "config/base/limits.h"
 #include "gateway/http/address_table.h"
 #include "gateway/http/door_metrics.h"
-#include "gateway/http/h2_arrival.h"
 #include "gateway/http/request_h2o.h"
 
 enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024 };
@@ -326,7 +325,7 @@ static void on_read(h2o_socket_t *socket, const char *error)
     fit_encrypted(socket);
     if (in->is_http2) {
         fit(&socket->input);
-        h2_arrival_book(connection);
+        connection->arrival->book_h2(connection);
         return;
     }
     if (!in->is_serving)

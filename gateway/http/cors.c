@@ -5,8 +5,6 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-enum { ASKED_BYTES = 1024 };
-
 struct cors {
     bool is_any;
     uint32_t count;
@@ -20,7 +18,6 @@ static const char EXPOSED[] =
     "openai-version, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
     "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
     "x-ratelimit-reset-tokens";
-static const char MAX_AGE_S[] = "600"; /* so long is a change of the list unseen by a browser */
 
 /* --- the list --- */
 
@@ -120,7 +117,7 @@ void cors_destroy(struct cors *cors)
 
 /* --- answers --- */
 
-static bool allows(const struct cors *cors, struct slice origin)
+bool cors_allows(const struct cors *cors, struct slice origin)
 {
     if (cors == NULL || origin.length == 0)
         return false;
@@ -137,41 +134,10 @@ size_t cors_headers(const struct cors *cors, struct slice origin, struct http_he
         return 0;
     if (!cors->is_any) /* a cache keeps what one origin was told from another one */
         out[count++] = (struct http_header){"vary", SLICE("origin")};
-    if (!allows(cors, origin))
+    if (!cors_allows(cors, origin))
         return count;
     out[count++] =
         (struct http_header){"access-control-allow-origin", cors->is_any ? SLICE("*") : origin};
     out[count++] = (struct http_header){"access-control-expose-headers", slice_of(EXPOSED)};
     return count;
-}
-
-/* Names of headers, with commas: they go back as they came. */
-static bool is_names(struct slice text)
-{
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.bytes[i];
-        bool is_name = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       (c != '\0' && strchr("-_, ", c) != NULL);
-        if (!is_name)
-            return false;
-    }
-    return text.length > 0 && text.length <= ASKED_BYTES;
-}
-
-bool cors_respond_preflight(const struct cors *cors, struct http_request *request,
-                            const char *methods)
-{
-    struct http_header headers[3];
-    size_t count = 0;
-    if (!allows(cors, http_header_get(request, "origin")) ||
-        !slice_is(http_method(request), "OPTIONS") ||
-        http_header_get(request, "access-control-request-method").length == 0)
-        return false;
-    struct slice asked = http_header_get(request, "access-control-request-headers");
-    headers[count++] = (struct http_header){"access-control-allow-methods", slice_of(methods)};
-    headers[count++] = (struct http_header){"access-control-max-age", slice_of(MAX_AGE_S)};
-    if (is_names(asked))
-        headers[count++] = (struct http_header){"access-control-allow-headers", asked};
-    http_respond(request, 204, headers, count, (struct slice){0});
-    return true;
 }

@@ -14,7 +14,9 @@
  */
 #pragma once
 
-#include "gateway/http/request.h"
+#include <stdbool.h>
+
+#include "gateway/http/http_header.h"
 
 struct cors;
 
@@ -29,7 +31,5 @@ void cors_destroy(struct cors *cors);
 /* Writes the headers of an answer to a request with this Origin (empty: the request has none), at
  * most CORS_HEADERS; returns how many. */
 size_t cors_headers(const struct cors *cors, struct slice origin, struct http_header *out);
-/* Answers a preflight of an origin that is allowed, and returns true; else does nothing. No key is
- * asked for: browsers send none. `methods`: "GET, POST". */
-bool cors_respond_preflight(const struct cors *cors, struct http_request *request,
-                            const char *methods);
+/* Whether pages of this origin may read answers; `cors` may be NULL. */
+bool cors_allows(const struct cors *cors, struct slice origin);

@@ -1,6 +1,7 @@
 #include "gateway/http/h2_arrival.h"
 
 #include "config/base/limits.h"
+#include "gateway/http/arrival.h"
 #include "gateway/http/request_h2o.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "gateway/http/request.h"
+#include "gateway/http/http_header.h"
 
 struct head_rules {
     struct slice method;

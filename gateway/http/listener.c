@@ -1,4 +1,5 @@
 #include "gateway/http/listener.h"
+#include "gateway/http/arrival.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -523,7 +524,8 @@ static void open_arrival(struct listener *listener, const struct listener_option
                                 .wants_client = listener->host.wants_client,
                                 .door = &listener->door,
                                 .client_fault = listener->host.client_fault,
-                                .kill = on_gives_way};
+                                .kill = on_gives_way,
+                                .book_h2 = h2_arrival_book};
     door_share_init(
         &arrival->strangers,
         options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES,
@@ -540,6 +542,7 @@ enum status listener_open(struct listener **out, const struct listener_options *
     listener->host = (struct request_host){
         .loop = options->loop,
         .handler = options->handler,
+        .refuse = http_error_respond_refusal,
         .cors = options->cors,
         .context = options->context,
         .body_bytes_max = options->body_bytes_max,

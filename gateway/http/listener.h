@@ -7,29 +7,12 @@
  */
 #pragma once
 
+#include "gateway/http/listener_claim.h"
 #include "gateway/http/router.h"
 #include "gateway/http/tls.h"
 
 struct cors;
 struct listener;
-
-/* What a request's head says about who sent it, before its body is there. */
-struct listener_head {
-    struct slice authorization; /* the header's value; bytes NULL: there is none */
-    struct slice api_key;
-    uint32_t authorizations; /* how many there are */
-    uint32_t api_keys;
-    const struct peer_certificate *certificate; /* of the connection, judged fine; NULL: none */
-    bool must_agree;                            /* the listener wants one of everybody */
-    const char *peer;                           /* "127.0.0.1:1234" */
-    bool is_again;                              /* it was LISTENER_UNPROVED before */
-};
-enum { LISTENER_OWNER_BYTES = 16 };
-enum listener_claim {
-    LISTENER_STRANGER, /* its body is of no use: it is answered at once, as if it had none */
-    LISTENER_UNPROVED, /* nobody knows yet; asked again when more has come */
-    LISTENER_KNOWN,    /* `owner` is filled */
-};
 
 struct listener_options {
     struct loop *loop;

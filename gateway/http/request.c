@@ -1,4 +1,5 @@
 #include "gateway/http/request.h"
+#include "gateway/http/arrival.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,7 +18,6 @@
 #include "gateway/http/h2_arrival.h"
 #include "gateway/http/h2_sweep.h"
 #include "gateway/http/head_rules.h"
-#include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
 /* The contract bounds a stream's buffer by LIMIT_STREAM_PENDING_BYTES and what one event of the
@@ -706,7 +706,7 @@ static void on_start(h2o_timeout_entry_t *entry)
             h2o_socket_read_start(request->socket, on_watch);
     }
     if (request->refusal_code != 0)
-        http_error_respond_refusal(request, request->refusal_code, request->refusal_reason);
+        request->host->refuse(request, request->refusal_code, request->refusal_reason);
     else
         request->host->handler(request, request->host->context);
 }

@@ -19,16 +19,12 @@
 #include <stdint.h>
 
 #include "config/base/peer_certificate.h"
+#include "gateway/http/http_header.h"
 #include "gateway/http/loop.h"
 
 struct http_request;
 
 enum { HTTP_BODY_KEPT = 4096 }; /* to move a head costs more than so many bytes do */
-
-struct http_header {
-    const char *name; /* lower case */
-    struct slice value;
-};
 
 struct loop *http_loop(struct http_request *request);
 struct slice http_method(const struct http_request *request); /* GET for a HEAD that has a route */

@@ -10,20 +10,23 @@
 
 #include <netinet/in.h>
 
-#include "gateway/http/arrival.h"
+#include "gateway/http/arrival_input.h"
+#include "gateway/http/http_header.h"
 #include "gateway/http/loop_h2o.h"
-#include "gateway/http/request.h"
 #include "gateway/http/tls_client.h"
 
 enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2, REQUEST_PEER_BYTES = 64 };
 
 struct cors;
+struct http_request;
 struct request_connection;
 
 /* What a listener gives to each of its requests. */
 struct request_host {
     struct loop *loop;
     void (*handler)(struct http_request *request, void *context);
+    /* Answers instead of the handler; `reason` is NULL or a sentence. */
+    void (*refuse)(struct http_request *request, int http_code, const char *reason);
     void *context;
     size_t body_bytes_max;
     bool makes_request_ids;

@@ -79,6 +79,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
     "engine/ranks/rank_lead.c": "tests/unit/test_rank_follow.c",
+    "gateway/http/cors_preflight.c": "tests/unit/test_cors.c",
     "gateway/edge/state/edge_heap.c": "tests/unit/test_edge_metrics.c",
     "kernels/dispatch/kernels_dispatch.c": "tests/unit/test_kernels.c",
     "kernels/cpu/ops/cpu_ops.c": "tests/unit/test_kernels.c: each operation through the table",
