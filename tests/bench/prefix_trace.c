@@ -1,8 +1,9 @@
 /* prefix_trace: hit rates of the prefix tree and its eviction, compared with plain leaf-LRU.
  *
  * usage: prefix_trace [FILE]     a trace in Mooncake's format: one JSON object on each line, where
- *                                only "hash_ids" is read: blocks of 512 tokens; equal ids mean equal
- *                                prefixes. Without FILE, a generator with that trace's statistics
+ *                                only "hash_ids" is read: blocks of 512 tokens. Equal ids mean
+ *                                equal prefixes. Without FILE, a generator with the statistics of
+ *                                that trace
  *
  * A node of the tree stands for one block. Capacities are 1, 3 and 10 times 2,000 blocks: the 1.0 M
  * tokens of f16 KV that an 8B model leaves room for on a device of 141 GB. Prints a JSON line for

@@ -137,3 +137,15 @@ def test_the_code_map_has_every_folder():
     wanted = {"/".join(folder.split("/")[:2]) for folder in folders}
     report([f"ARCHITECTURE.md: the code map has no {folder}" for folder in sorted(wanted)
             if f"`{folder}`" not in code_map])  # fmt: skip
+
+
+def test_the_readme_says_early_what_is_not_proven():
+    """Its fifth line; and it shows five figures, each with its row in RESULTS.md."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert "Not proven" in lines[4] and "GPU" in lines[4], lines[4]
+    figures = [line for line in lines[lines.index("## Figures") :] if is_row(line)]
+    rows = [cells_of(line)[1] for line in figures[2 : figures.index("| document | what you find there |")]]
+    results = (ROOT / "tests/bench/RESULTS.md").read_text()
+    assert len(rows) == 5, rows
+    report([f"README.md: {row} is not in RESULTS.md" for row in rows
+            if f"| {figures_of(row)[0]}" not in results])  # fmt: skip
