@@ -1,14 +1,13 @@
-"""report.txt and report.json of tests/gpu/check: its parts, the targets beside what was seen, and
-every figure.
+"""check_report: writes report.txt and report.json of tests/gpu/check: its parts, the targets with what
+was seen, and every figure.
 
-usage: check_report.py LOGS FOLDER yes|no SCRIPT        yes: a dry run, whose figures are of nothing
-       check_report.py --again SCRIPT REPORT.json…      the script's parts that did not come to a
-                                                        good end, as CHECK_ONLY takes them
+usage: check_report.py LOGS FOLDER yes|no SCRIPT        yes: a dry run, whose figures mean nothing
+       check_report.py --again SCRIPT REPORT.json…      prints the script's parts that failed or did
+                                                        not begin, in the form of CHECK_ONLY
 
-LOGS holds parts.tsv (name, state, seconds), advice.tsv (name, what to do), machine.txt (what
-machine it was), figures.jsonl (a line a figure), parity*.txt, and bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is
-missing is told as missing.
-A target is met, missed, or not seen."""
+LOGS holds parts.tsv (name, state, seconds), advice.tsv (name, what to do), machine.txt (a description),
+figures.jsonl (one figure a line), parity*.txt, and bench_SHAPE_TYPE.txt, printed by `banyan bench
+--json`. Any of them may be missing. A target is met, missed, or not seen."""
 
 import json
 import math
@@ -23,7 +22,7 @@ KV_BYTES_8B = 32 * 8 * 128 * 2 * 2  # of a token
 CONTEXT = 2048
 THEMES = pathlib.Path(__file__).parent / "gpu_parity.def"
 LARGE = ("linear", "attention", "draw", "chain")  # themes that --large changes
-CAPTURES = (  # of bench's report: its key, the figure's name and unit
+CAPTURES = (  # key in bench's report, the figure's name, its unit
     ("in_measured_runs", "captures_measured", "captures"),
     ("ms_each", "capture_ms", "ms"),
     ("bytes_each", "capture_bytes", "bytes"),
@@ -41,10 +40,10 @@ def read_figures(logs):
         try:
             figure = json.loads(line)
             value = float(figure["value"])
-            if math.isfinite(value):  # what is none is no JSON either
+            if math.isfinite(value):  # JSON has no other numbers
                 figures[figure["name"]] = {"value": value, "unit": figure["unit"]}
         except (ValueError, KeyError, TypeError):
-            continue  # the last line of a part that was cut off
+            continue  # the last line of a part that was killed
     return figures
 
 
@@ -65,7 +64,7 @@ def read_advice(logs):
 
 
 def read_benches(logs, figures):
-    """Rates of whole models, as figures named bench_SHAPE_TYPE_decode_STREAMS and …_prefill."""
+    """Adds rates of whole models, as figures bench_SHAPE_TYPE_decode_STREAMS and …_prefill."""
     for path in sorted(logs.glob("bench_*_*.txt")):
         for line in read_lines(path):
             if not line.startswith("{"):
@@ -89,8 +88,8 @@ def read_benches(logs, figures):
 
 
 def read_parity(logs):
-    """Checks of parity*.txt: how many, how many above their bound, and the worst of all. One of two
-    runs with the same name may be above: the small ones are in both files."""
+    """Returns the checks of parity*.txt: how many there are, which are above their bound, and the worst.
+    The small checks run twice; one is above its bound if either run is."""
     checks = {}
     for path in sorted(logs.glob("parity*.txt")):
         for line in read_lines(path):
@@ -111,7 +110,7 @@ class Targets:
         self.states = {part["name"]: part["state"] for part in parts}
 
     def get(self, *names):
-        """The greatest of some figures; None where none is there."""
+        """Returns the greatest of these figures, or None if there is none."""
         seen = [self.figures[n]["value"] for n in names if n in self.figures]
         return max(seen, default=None)
 
@@ -119,7 +118,7 @@ class Targets:
         return above / below if above is not None and below else None
 
     def row(self, name, wants, target, seen, unit):
-        """wants: ">=" or "<="."""
+        """Adds a target. wants: ">=" or "<="."""
         is_met = None
         if seen is not None:
             is_met = seen >= target if wants == ">=" else seen <= target
@@ -128,7 +127,7 @@ class Targets:
         )
 
     def passed(self, name, *parts):
-        """All of the parts came to a good end; not seen where one is not there and no other failed."""
+        """Adds the target that all parts passed: not seen where a part is missing and none failed."""
         states = [self.states.get(p) for p in parts]
         states = [None if state == "not here" else state for state in states]
         failures = sum(state not in ("ok", None) for state in states)
@@ -136,7 +135,7 @@ class Targets:
         self.row(name, "<=", 0, failures if is_seen else None, "checks not ok")
 
     def sanitized(self, tool):
-        """Not seen unless it came to an end or found something: a device may refuse it."""
+        """Adds a sanitizer's target: not seen unless it ended or found something; a device may refuse it."""
         state = self.states.get(f"sanitizer_{tool}")
         found = f"sanitizer_{tool}_found" in self.states
         seen = 1 if found else 0 if state == "ok" else None
@@ -144,25 +143,25 @@ class Targets:
 
 
 def ceilings(targets):
-    """Tokens a second that the card's own rates allow: every weight and key read once a step, every
-    product made."""
+    """Returns the tokens a second that the card's own rates allow, when a step reads every weight and
+    key once, and makes every product."""
     copy = targets.get("device_copy", "torch_copy_gbps")
     product = targets.get("torch_product_tflops", "product_mma")
     out = {}
     for streams in (1, 64):
         step = 2 * (LAYERS_8B + HEAD_8B) + streams * CONTEXT * KV_BYTES_8B
         out[f"decode_{streams}"] = copy * 1e9 * streams / step if copy else None
-    # Over a prompt each token sees half of it on average: q · k and the weights' sum, all layers.
+    # A token sees half of the prompt on average: q · k and the weighted sum of values, in all layers.
     token = 2 * LAYERS_8B + 4 * 32 * 32 * 128 * CONTEXT / 2
     out["prefill"] = product * 1e12 / token if product else None
     return out
 
 
-def judge(figures, parts):
+def target_rows(figures, parts):
     targets = Targets(figures, parts)
     peer = "transformers" if "transformers_version" in figures else "plain"
     most = ceilings(targets)
-    # Registers' products are slower than a device's largest: a fraction of theirs is told as that.
+    # Products from registers are slower than the device's best: the unit says which was the divisor.
     of_product = "%" if "torch_product_tflops" in figures else "% of m16n8k16"
     for name, part, times in (("decode_1", 85, 3), ("decode_64", 75, 3), ("prefill", 70, 1)):
         rate = targets.get(f"bench_8b_bf16_{name}")
@@ -172,7 +171,7 @@ def judge(figures, parts):
                     of_product if name == "prefill" else "%")  # fmt: skip
         targets.row(f"8B bf16 {name}: times the peer ({peer})", ">=", times,
                     targets.ratio(rate, targets.get(f"{peer}_{name}")), "x")  # fmt: skip
-    # The same without the promise of bits, which lets a library take many rows.
+    # The same without deterministic bits, so that a library computes many rows.
     rate = targets.get("bench_8b_bf16_free_prefill")
     fraction = targets.ratio(rate, most["prefill"])
     name = "8B bf16 prefill, --deterministic false"
@@ -245,8 +244,8 @@ def table(report):
 def make(logs, is_dry, script="check"):
     figures, parts = read_figures(logs), read_parts(logs)
     read_benches(logs, figures)
-    # Targets are the check's; of a visit's variants those are told that it has seen.
-    targets = [row for row in judge(figures, parts) if script == "check" or row["seen"] is not None]
+    # A check shows all targets, a visit only those that it has seen.
+    targets = [row for row in target_rows(figures, parts) if script == "check" or row["seen"] is not None]
     return {
         "script": script,
         "is_dry": is_dry,
@@ -261,15 +260,15 @@ def make(logs, is_dry, script="check"):
 
 
 def put(path, text):
-    """The whole file or the one before it: the check may be killed at any time."""
+    """Replaces a file at once, since the check may be killed at any time."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
 
 
 def again(script, *reports):
-    """The names of the script's parts to run again, for CHECK_ONLY. What stood in for a part, or
-    came before it, is named by that part."""
+    """Prints the names of the script's parts to run again, for CHECK_ONLY. A part that only helps
+    another is replaced by that one."""
     names = set()
     for path in map(pathlib.Path, reports):
         report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -277,7 +276,7 @@ def again(script, *reports):
         names |= {part["name"] for part in parts if part["state"] not in ("ok", "not here")}
     names.discard("build")
     names = {re.sub(r"^memcheck_of_|_found$", "", name) for name in names}
-    # A model of two layers is for the engine alone; a whole one for all of bench.
+    # Only the engine uses models of two layers; whole ones are for all parts of bench.
     names = {re.sub(r"^write_(.*)_2$", r"engine_\1", name) for name in names}
     names = {"bench" if name.startswith("write_") else name for name in names}
     print(",".join(sorted(names)))

@@ -1,12 +1,12 @@
-/* gpu_probe: what the matrix instructions of an sm_90 make of the same sums: where they cut them,
+/* gpu_probe: compares sums of the matrix instructions of an sm_90: where they cut terms off,
  * whether wgmma (HGMMA) gives the bits of m16n8k16 (HMMA), and which algorithms of cuBLASLt do.
  *
- * usage: gpu_probe [--json FILE]
- *   --json  a line a figure at FILE's end
- * A line a variant: how many results have other bits than the chain of m16n8k16 over rising inputs,
- * and the worst error of either against sums in double. Where wgmma's errors are far above the
- * chain's, this program lays its inputs out wrongly, and the line says so instead of counting bits.
- * Ends with 0, 1 when a call fails, or 77 without a device of sm_90. */
+ * usage: gpu_probe [--json FILE] --json  appends one line for each figure to FILE
+ *
+ * Prints one line for each variant: how many results differ in bits from a chain of m16n8k16 over
+ * rising inputs, and the worst error of either against sums in double. Where wgmma's errors are far
+ * above the chain's, this program lays its inputs out wrongly; the line then says so instead of
+ * counting bits. Exits with 0, with 1 when a call fails, or with 77 without a device of sm_90. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 
 enum {
     NO_DEVICE = 77,
-    PROBE_OUTPUTS = 64, /* rows of A: one wgmma */
+    PROBE_OUTPUTS = 64, /* rows of A in one wgmma */
     PROBE_COLS_MAX = 256,
     PROBE_INPUTS = 4096,
     PROBE_STEP = 16,
@@ -40,7 +40,7 @@ static void probe_must(cudaError_t error, const char *what)
     exit(1);
 }
 
-/* One figure: a line, and one of the file of --json. */
+/* Prints one figure, and appends it to the file of --json. */
 __attribute__((format(printf, 3, 4))) static void probe_figure(double value, const char *unit,
                                                                const char *name, ...)
 {
@@ -55,7 +55,7 @@ __attribute__((format(printf, 3, 4))) static void probe_figure(double value, con
     fflush(NULL);
 }
 
-/* --- the chain of m16n8k16: a warp is 16 outputs × 8 columns --- */
+/* --- the chain of m16n8k16: a warp computes 16 outputs × 8 columns --- */
 
 struct probe_call {
     const uint16_t *a; /* [outputs][inputs] */
@@ -71,7 +71,7 @@ static __device__ uint32_t probe_two(const uint16_t *at)
     return *(const uint32_t *)at;
 }
 
-/* Of an m16n8k16 A side, and of a warp's 16 rows of a wgmma's. */
+/* Loads the A side of an m16n8k16, or of a warp's 16 rows of a wgmma. */
 static __device__ void probe_a(const struct probe_call *call, uint32_t row, uint32_t k, uint32_t *a)
 {
     const uint32_t lane = threadIdx.x % 32;
@@ -82,7 +82,7 @@ static __device__ void probe_a(const struct probe_call *call, uint32_t row, uint
     a[3] = probe_two(at + (size_t)8 * call->inputs + 8);
 }
 
-/* Element i of a lane's four sums of 16 outputs × 8 columns. */
+/* Stores a lane's four sums of 16 outputs × 8 columns. */
 static __device__ void probe_store(const struct probe_call *call, uint32_t row, uint32_t column,
                                    const float *sum)
 {
@@ -111,10 +111,10 @@ __global__ void k_probe_chain_cuda(struct probe_call call)
     probe_store(&call, row, column, sum);
 }
 
-/* --- wgmma: four warps are 64 outputs × N columns --- */
+/* --- wgmma: four warps compute 64 outputs × N columns --- */
 
-/* Core matrices of 8 rows × 16 bytes, both of a row's inputs side by side: 128 bytes to the next
- * along the inputs, 256 to the next eight rows. No swizzle. */
+/* Shared memory holds core matrices of 8 rows × 16 bytes. The two of a row's inputs are side by
+ * side: 128 bytes to the next along the inputs, 256 to the next eight rows. No swizzle. */
 static __device__ uint64_t probe_descriptor(const void *shared)
 {
     const uint64_t at = (uint32_t)__cvta_generic_to_shared(shared);
@@ -132,7 +132,7 @@ static __device__ void probe_stage(const uint16_t *from, uint32_t rows, uint32_t
     }
 }
 
-/* A width's sums, as operands and by their numbers in the instruction. */
+/* The sums of a width, as operands and by their numbers in the instruction. */
 #define PROBE_SUMS_4(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
 #define PROBE_SUMS_16(d)                                                                           \
     PROBE_SUMS_4(d), PROBE_SUMS_4((d) + 4), PROBE_SUMS_4((d) + 8), PROBE_SUMS_4((d) + 12)
@@ -161,8 +161,8 @@ static __device__ void probe_stage(const uint16_t *from, uint32_t rows, uint32_t
                  : PROBE_SUMS_##count(d)                                                           \
                  : __VA_ARGS__)
 
-/* probe_wgmma_n: a product of 64 outputs × n columns × 16 inputs is added to d. A is at a_at in
- * shared memory, or in the registers a. `shared` and `registers` number the operands behind d. */
+/* probe_wgmma_n adds a product of 64 outputs × n columns × 16 inputs to d. A is at a_at in shared
+ * memory, or in the registers a. `shared` and `registers` are the operand lists after d. */
 #define PROBE_WIDTH(n, count, shared, registers)                                                   \
     template <bool IS_BF16, bool IS_SHARED>                                                        \
     static __device__ __forceinline__ void probe_wgmma_##n(float *d, const uint32_t *a,            \
@@ -216,17 +216,17 @@ __global__ void __launch_bounds__(128, 1) k_probe_wgmma_cuda(struct probe_call c
                                            probe_descriptor(staged_b));
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        for (uint32_t i = 0; i < N / 2; i++) /* no sum is looked at before */
+        for (uint32_t i = 0; i < N / 2; i++) /* no sum is read before the wait */
             asm volatile("" : "+f"(sum[i])::"memory");
     }
     for (uint32_t column = 0; column < N; column += 8)
         probe_store(&call, row, column, sum + column / 2);
 }
 
-/* --- both sides --- */
+/* --- host side --- */
 
 struct probe {
-    uint16_t *a, *b; /* of the host */
+    uint16_t *a, *b; /* in host memory */
     uint16_t *a_there, *b_there;
     float *out_there;
     double *exact; /* [columns][outputs] */
@@ -333,7 +333,7 @@ static double probe_error(const struct probe *probe, const float *of, uint32_t c
     return worst;
 }
 
-/* What was just computed beside the chain. */
+/* Compares the last results with the chain's and prints the figures. */
 static void probe_compare(const struct probe *probe, uint32_t columns, const char *name)
 {
     uint32_t others = 0;
@@ -344,7 +344,7 @@ static void probe_compare(const struct probe *probe, uint32_t columns, const cha
     const double error = probe_error(probe, probe->got, columns);
     if (error > 16 * of_chain)
         printf(
-            "%s: errors of %g beside %g: not the product that was wanted, its bits say nothing\n",
+            "%s: errors of %g beside %g: this is not the wanted product, so its bits say nothing\n",
             name, error, of_chain);
     else
         probe_figure(100.0 * others / (columns * PROBE_OUTPUTS), "% other bits", "%s", name);
@@ -379,10 +379,10 @@ static void probe_bits_of_type()
     probe_close(&probe);
 }
 
-/* --- where sums are cut: 1 + 2^-p − 1 is 2^-p while place p below the greatest term is kept --- */
+/* --- where sums are cut off: 1 + 2^-p − 1 is 2^-p if p bits below the greatest term are kept --- */
 
-/* Places below the greatest term that one instruction keeps of a product at input `of`, where 1 and
- * −1 are products at inputs 0 and `less`. */
+/* Returns how many bits below the greatest term one instruction keeps of a product at input `of`,
+ * where 1 and −1 are products at inputs 0 and `less`. */
 static int probe_places(bool is_bf16, bool is_wgmma, int of, int less)
 {
     struct probe probe = {};

@@ -1,19 +1,19 @@
-"""The peer on the same card: PyTorch, with transformers where it can be imported, on the shapes of
+"""torch_peer: the peer on the same card: PyTorch, and transformers if it is installed, on the shapes of
 tests/gpu/gpu_shape, in bfloat16, with seeded random weights.
 
 usage: torch_peer.py --json FILE [--limit SECONDS] [--device cpu --tiny]
 
-Appends one line a figure, as it is measured: the card's own rates (a copy of 1 GiB, counting bytes
+Appends one line for each figure when it is measured: the card's own rates (a copy of 1 GiB, counting bytes
 read and written; a bfloat16 product of 8192 × 8192 × 8192 of random numbers), then tokens a second
 of decode (1 stream and 64, mean context 2,048) and of a prefill of 2,048 tokens, by
 
-    transformers   LlamaForCausalLM with sdpa as it comes (eager); of its growing cache and its
-                   static one the faster counts
-    plain          a plain llama of the same shape: sdpa, a static cache, decode replayed as a CUDA
-                   graph: about what PyTorch can do at best without custom kernels
+    transformers   LlamaForCausalLM with sdpa, unchanged (eager); the faster of its growing cache and
+                   its static one counts
+    plain          a plain Llama of the same shape: sdpa, a static cache, decode replayed as a CUDA
+                   graph; about the best that PyTorch can do without custom kernels
 
-Medians of three. When the limit is near, what is left is not begun. --tiny: that it runs; its
-figures are of nothing."""
+Figures are medians of three. When the limit is near, nothing more is begun. --tiny tests the program;
+its figures mean nothing."""
 
 import argparse
 import json
@@ -42,14 +42,14 @@ class Figures:
             self.file.flush()
 
     def attempt(self, name, work, seconds):
-        """Runs work(), when there is time; what it raises is told, not passed on."""
+        """Runs work() if there is time. An exception is printed, not raised."""
         left = self.end - time.monotonic()
         if left < seconds:
             print(f"{name}: not begun, {left:.0f} s are left", flush=True)
             return None
         try:
             return work()
-        except Exception as error:  # noqa: BLE001: another version's other names, memory
+        except Exception as error:  # noqa: BLE001: other versions have other names; or out of memory
             print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
             return None
 
@@ -60,7 +60,7 @@ def sync(device):
 
 
 def median_seconds(work, device, calls=1, warm=1):
-    """Of one call, of REPEAT runs of `calls`."""
+    """Returns the median seconds of one call, of REPEAT runs of `calls` calls."""
     times = []
     for run in range(REPEAT + warm):
         sync(device)
@@ -107,7 +107,7 @@ def make_transformers(shape, device):
 
 
 def fill(cache, shape, streams, tokens, device):
-    """`tokens` keys of each stream: random ones, so that no prefill of them is waited for."""
+    """Returns `tokens` random keys for each stream, so that no prefill is needed."""
     for layer in range(shape["layers"]):
         size = (streams, shape["kv_heads"], tokens, shape["head_dim"])
         k = torch.randn(size, device=device, dtype=torch.bfloat16)
@@ -131,7 +131,7 @@ def decode_static(transformers, model, shape, streams, context, steps, device):
     room = start + steps + 2
     cache = transformers.StaticCache(config=model.config, max_cache_len=room)
     token = torch.ones(streams, 1, device=device, dtype=torch.long)
-    # Its layers take their memory at the first update: as many keys as there are before the steps.
+    # Its layers allocate memory at the first update, which brings the keys that precede the steps.
     for layer in range(shape["layers"]):
         size = (streams, shape["kv_heads"], start, shape["head_dim"])
         k = torch.randn(size, device=device, dtype=torch.bfloat16)
@@ -149,7 +149,7 @@ def decode_static(transformers, model, shape, streams, context, steps, device):
 
 
 def steps_median(step, steps, device):
-    """Seconds of a step: the median of three thirds of them, which follow each other."""
+    """Returns the seconds of a step: the median of three consecutive thirds of the steps."""
     times = []
     for _ in range(REPEAT):
         sync(device)
@@ -196,11 +196,11 @@ def run_transformers(figures, shape, device, sizes):
     return True
 
 
-# --- a plain llama ---
+# --- a plain Llama ---
 
 
 class Plain:
-    """The same arithmetic without a framework's layers: a static cache, every step of one shape."""
+    """The same arithmetic without a framework's layers: a static cache, and equal shapes in all steps."""
 
     def __init__(self, shape, device, streams, room):
         self.shape, self.device, self.room = shape, device, room
@@ -237,8 +237,8 @@ class Plain:
         return x * self.cos[at] + turned * self.sin[at]
 
     def forward(self, tokens, at, keys):
-        """tokens [streams][n] at positions `at` [n], over the first `keys` places of the cache: a
-        step sees all of them (its own is the last), a prompt is causal."""
+        """Computes tokens [streams][n] at positions `at` [n], over the first `keys` keys of the cache. A
+        step sees all of them (its own is the last); a prompt is causal."""
         shape, streams, n = self.shape, *tokens.shape
         heads, kv_heads, dim = shape["heads"], shape["kv_heads"], shape["head_dim"]
         x = self.embedding[tokens]
@@ -258,7 +258,7 @@ class Plain:
 
 
 def plain_decode(plain, streams, context):
-    """Seconds of a step over `context` keys, its graph replayed."""
+    """Returns the seconds of a step over `context` keys, by replaying its graph."""
     device = plain.device
     plain.k = plain.v = None
     plain.streams(streams)
