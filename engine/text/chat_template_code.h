@@ -69,8 +69,9 @@ enum chat_template_code_test {
 };
 
 enum chat_template_code_filter {
-    CHAT_TEMPLATE_CODE_FILTER_TRIM,
-    CHAT_TEMPLATE_CODE_FILTER_LENGTH,
+#define CHAT_FILTER(NAME, name) CHAT_TEMPLATE_CODE_FILTER_##NAME,
+#include "engine/text/chat_filters.def"
+#undef CHAT_FILTER
 };
 
 /* Variables that a render sets; the template's own follow. Without tools or documents these two

@@ -1,92 +1,8 @@
 #include "engine/text/chat_template_eval.h"
 
-#include <stdio.h>
-
 #include "config/base/mem.h"
-#include "config/base/turns.h"
-#include "config/base/utf8.h"
-
-enum {
-    EVAL_STACK = 2 * LIMIT_TEMPLATE_DEPTH + 2, /* operands that operators and brackets can hold */
-    EVAL_STEP_BYTES = 256,                     /* bytes touched that count as one step */
-    EVAL_SPEND_STEPS = 1024,                   /* between two calls of turns_spend */
-};
-
-enum eval_kind {
-    EVAL_UNDEFINED,
-    EVAL_NONE,
-    EVAL_BOOL,
-    EVAL_INTEGER,
-    EVAL_STRING,
-    EVAL_MESSAGES, /* the list of all messages */
-    EVAL_MESSAGE,
-};
-
-struct eval_value {
-    enum eval_kind kind;
-    uint32_t count; /* string: pieces */
-    union {
-        int64_t integer; /* bool, integer, index of a message */
-        size_t first;    /* string: its first piece */
-    };
-};
-
-struct eval_piece {
-    struct slice text;
-    bool is_own; /* the template's */
-};
-
-struct eval_loop {
-    uint32_t variable;
-    uint32_t index;
-    uint32_t count;
-    /* What is set inside a loop ends with the round, as in Jinja: the values before the loop. */
-    struct eval_value saved[LIMIT_TEMPLATE_NAMES];
-};
-
-struct eval {
-    const struct chat_template_program *program;
-    const struct chat_template_args *args;
-    struct buffer *out;
-    struct tokenizer_span *spans;
-    size_t span_capacity;
-    size_t span_count;
-    uint64_t steps;
-    uint64_t spent;                        /* of these, told to turns_spend */
-    const struct chat_template_code *code; /* the instruction at hand */
-    struct eval_piece *pieces;
-    size_t piece_count;
-    size_t piece_capacity;
-    char *numbers; /* [LIMIT_TEMPLATE_NUMBER_BYTES] digits that pieces point to; never moves */
-    size_t number_bytes;
-    uint32_t value_count;
-    struct eval_value values[EVAL_STACK];
-    struct eval_value variables[LIMIT_TEMPLATE_NAMES];
-    uint32_t loop_count;
-    struct eval_loop loops[LIMIT_TEMPLATE_DEPTH];
-};
-
-#define EVAL_FAIL(eval, status, ...) return eval_fail((eval), __LINE__, (status), __VA_ARGS__)
-
-/* `text` is ours or the template's, never a message's: what failed may be shown. */
-static enum status eval_fail(const struct eval *eval, int source_line, enum status status,
-                             const char *text)
-{
-    return status_fail(status, __FILE__, source_line, NULL, "chat template, line %u: %s",
-                       eval->code->line, text);
-}
-
-static enum status eval_charge(struct eval *eval, size_t bytes)
-{
-    eval->steps += 1 + bytes / EVAL_STEP_BYTES;
-    if (eval->steps > LIMIT_TEMPLATE_STEPS)
-        EVAL_FAIL(eval, STATUS_LIMIT, "too many steps");
-    if (eval->steps - eval->spent >= EVAL_SPEND_STEPS) { /* a step takes about as long as a byte */
-        turns_spend((size_t)(eval->steps - eval->spent));
-        eval->spent = eval->steps;
-    }
-    return STATUS_OK;
-}
+#include "engine/text/chat_filter.h"
+#include "engine/text/chat_template_run.h"
 
 /* --- values --- */
 
@@ -107,11 +23,6 @@ static struct eval_value eval_pop(struct eval *eval)
 static struct eval_value eval_bool(bool is_true)
 {
     return (struct eval_value){.kind = EVAL_BOOL, .integer = is_true};
-}
-
-static struct eval_value eval_integer(int64_t integer)
-{
-    return (struct eval_value){.kind = EVAL_INTEGER, .integer = integer};
 }
 
 static bool eval_is_number(struct eval_value value)
@@ -136,76 +47,11 @@ static bool eval_is_true(const struct eval *eval, struct eval_value value)
     }
 }
 
-static enum status eval_add_piece(struct eval *eval, struct eval_piece piece)
-{
-    if (eval->piece_count == eval->piece_capacity) {
-        size_t capacity = eval->piece_capacity == 0 ? 256 : eval->piece_capacity * 2;
-        struct eval_piece *pieces = mem_realloc(eval->pieces, capacity * sizeof(*pieces));
-        if (pieces == NULL)
-            EVAL_FAIL(eval, STATUS_NO_MEMORY, "out of memory");
-        eval->pieces = pieces;
-        eval->piece_capacity = capacity;
-    }
-    eval->pieces[eval->piece_count++] = piece;
-    return STATUS_OK;
-}
-
-/* A string of one piece, or of none when it is empty. */
-static enum status eval_string(struct eval *eval, struct slice text, bool is_own,
-                               struct eval_value *out)
-{
-    *out = (struct eval_value){.kind = EVAL_STRING, .first = eval->piece_count};
-    if (text.length == 0)
-        return STATUS_OK;
-    out->count = 1;
-    return eval_add_piece(eval, (struct eval_piece){text, is_own});
-}
-
 static struct slice eval_literal(const struct eval *eval)
 {
     uint32_t length = eval->code->b;
     const char *bytes = eval->program->literals.bytes;
     return (struct slice){length > 0 ? bytes + eval->code->a : NULL, length};
-}
-
-static size_t eval_length(const struct eval *eval, struct eval_value string)
-{
-    size_t length = 0;
-    for (uint32_t i = 0; i < string.count; i++)
-        length += eval->pieces[string.first + i].text.length;
-    return length;
-}
-
-/* What a value looks like when it is printed or joined: a string as it is, other kinds as text. */
-static enum status eval_to_string(struct eval *eval, struct eval_value value,
-                                  struct eval_value *out)
-{
-    switch (value.kind) {
-    case EVAL_STRING:
-        *out = value;
-        return STATUS_OK;
-    case EVAL_UNDEFINED:
-        return eval_string(eval, (struct slice){NULL, 0}, true, out);
-    case EVAL_NONE:
-        return eval_string(eval, SLICE("None"), true, out);
-    case EVAL_BOOL:
-        return eval_string(eval, value.integer != 0 ? SLICE("True") : SLICE("False"), true, out);
-    case EVAL_INTEGER:
-        break;
-    default:
-        EVAL_FAIL(eval, STATUS_INVALID, "a list or a message has no text");
-    }
-    if (eval->numbers == NULL)
-        eval->numbers = mem_alloc(LIMIT_TEMPLATE_NUMBER_BYTES);
-    if (eval->numbers == NULL)
-        EVAL_FAIL(eval, STATUS_NO_MEMORY, "out of memory");
-    size_t left = LIMIT_TEMPLATE_NUMBER_BYTES - eval->number_bytes;
-    char *digits = eval->numbers + eval->number_bytes;
-    int length = snprintf(digits, left, "%lld", (long long)value.integer);
-    if (length < 0 || (size_t)length >= left)
-        EVAL_FAIL(eval, STATUS_LIMIT, "too many numbers become text");
-    eval->number_bytes += (size_t)length;
-    return eval_string(eval, (struct slice){digits, (size_t)length}, true, out);
 }
 
 /* --- output --- */
@@ -215,7 +61,7 @@ static enum status print_piece(struct eval *eval, struct eval_piece piece)
     size_t offset = eval->out->length;
     if (piece.text.length > LIMIT_TEMPLATE_OUTPUT_BYTES - offset)
         EVAL_FAIL(eval, STATUS_LIMIT, "the output is too long");
-    TRY(eval_charge(eval, piece.text.length));
+    TRY(chat_template_run_charge(eval, piece.text.length));
     buffer_append_slice(eval->out, piece.text);
     TRY(eval->out->status);
     if (!piece.is_own)
@@ -234,7 +80,7 @@ static enum status print_piece(struct eval *eval, struct eval_piece piece)
 static enum status run_print(struct eval *eval)
 {
     struct eval_value string;
-    TRY(eval_to_string(eval, eval_pop(eval), &string));
+    TRY(chat_template_run_to_string(eval, eval_pop(eval), &string));
     for (uint32_t i = 0; i < string.count; i++)
         TRY(print_piece(eval, eval->pieces[string.first + i]));
     return STATUS_OK;
@@ -266,13 +112,13 @@ static enum status join_strings(struct eval *eval, struct eval_value left, struc
     if (left.first + left.count != eval->piece_count) {
         out->first = eval->piece_count;
         for (uint32_t i = 0; i < left.count; i++) {
-            TRY(eval_charge(eval, 0));
-            TRY(eval_add_piece(eval, eval->pieces[left.first + i]));
+            TRY(chat_template_run_charge(eval, 0));
+            TRY(chat_template_run_add_piece(eval, eval->pieces[left.first + i]));
         }
     }
     for (uint32_t i = 0; i < right.count; i++) {
-        TRY(eval_charge(eval, 0));
-        TRY(eval_add_piece(eval, eval->pieces[right.first + i]));
+        TRY(chat_template_run_charge(eval, 0));
+        TRY(chat_template_run_add_piece(eval, eval->pieces[right.first + i]));
     }
     return STATUS_OK;
 }
@@ -281,8 +127,8 @@ static enum status run_join(struct eval *eval, struct eval_value left, struct ev
                             struct eval_value *out)
 {
     struct eval_value texts[2];
-    TRY(eval_to_string(eval, left, &texts[0]));
-    TRY(eval_to_string(eval, right, &texts[1]));
+    TRY(chat_template_run_to_string(eval, left, &texts[0]));
+    TRY(chat_template_run_to_string(eval, right, &texts[1]));
     return join_strings(eval, texts[0], texts[1], out);
 }
 
@@ -328,7 +174,7 @@ static enum status compare_strings(struct eval *eval, struct eval_value left,
         size_t length = x.length - a_done;
         if (length > y.length - b_done)
             length = y.length - b_done;
-        TRY(eval_charge(eval, length));
+        TRY(chat_template_run_charge(eval, length));
         int differs = memcmp(x.bytes + a_done, y.bytes + b_done, length);
         if (differs != 0) {
             *order = differs < 0 ? -1 : 1;
@@ -393,7 +239,7 @@ static enum status in_flatten(struct eval *eval, struct eval_value string, struc
     buffer_init(out, LIMIT_TEMPLATE_OUTPUT_BYTES);
     for (uint32_t i = 0; i < string.count; i++) {
         struct slice text = eval->pieces[string.first + i].text;
-        TRY(eval_charge(eval, text.length));
+        TRY(chat_template_run_charge(eval, text.length));
         buffer_append_slice(out, text);
     }
     return out->status;
@@ -420,7 +266,7 @@ static enum status in_string(struct eval *eval, struct eval_value needle, struct
 static bool string_is(const struct eval *eval, struct eval_value string, const char *text)
 {
     struct slice want = slice_of(text);
-    if (eval_length(eval, string) != want.length)
+    if (chat_template_run_length(eval, string) != want.length)
         return false;
     for (uint32_t i = 0; i < string.count; i++) {
         struct slice piece = eval->pieces[string.first + i].text;
@@ -437,7 +283,7 @@ static enum status run_in(struct eval *eval, struct eval_value left, struct eval
     if (left.kind == EVAL_STRING && right.kind == EVAL_STRING)
         return in_string(eval, left, right, is_in);
     if (left.kind == EVAL_STRING && right.kind == EVAL_MESSAGE) {
-        TRY(eval_charge(eval, left.count * (size_t)EVAL_STEP_BYTES));
+        TRY(chat_template_run_charge(eval, left.count * (size_t)EVAL_STEP_BYTES));
         *is_in = string_is(eval, left, "role") || string_is(eval, left, "content");
         return STATUS_OK;
     }
@@ -461,11 +307,11 @@ static enum status run_index(struct eval *eval)
             value = (struct eval_value){.kind = EVAL_MESSAGE, .integer = index};
     } else if (container.kind == EVAL_MESSAGE && key.kind == EVAL_STRING) {
         const struct chat_message *message = &eval->args->messages[container.integer];
-        TRY(eval_charge(eval, key.count * (size_t)EVAL_STEP_BYTES));
+        TRY(chat_template_run_charge(eval, key.count * (size_t)EVAL_STEP_BYTES));
         if (string_is(eval, key, "role"))
-            TRY(eval_string(eval, message->role, false, &value));
+            TRY(chat_template_run_string(eval, message->role, false, &value));
         else if (string_is(eval, key, "content"))
-            TRY(eval_string(eval, message->content, false, &value));
+            TRY(chat_template_run_string(eval, message->content, false, &value));
     } else {
         EVAL_FAIL(eval, STATUS_INVALID, "only messages have parts");
     }
@@ -507,105 +353,15 @@ static enum status run_binary(struct eval *eval)
 
 /* --- filters and tests --- */
 
-/* White space as Python's str.strip() sees it. */
-static bool trim_is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
-}
-
-/* Bytes of white space at the start of `text`. */
-static size_t trim_front(struct slice text)
-{
-    size_t at = 0;
-    while (at < text.length) {
-        size_t run = utf8_sequence_length(text.bytes + at, text.length - at);
-        if (run == 0 || !trim_is_space(utf8_decode(text.bytes + at, run)))
-            break;
-        at += run;
-    }
-    return at;
-}
-
-/* Bytes of white space at the end. */
-static size_t trim_back(struct slice text)
-{
-    size_t end = text.length;
-    while (end > 0) {
-        size_t run = 1;
-        while (run < 4 && run < end && ((unsigned char)text.bytes[end - run] & 0xc0) == 0x80)
-            run++;
-        if (utf8_sequence_length(text.bytes + end - run, run) != run ||
-            !trim_is_space(utf8_decode(text.bytes + end - run, run)))
-            break;
-        end -= run;
-    }
-    return text.length - end;
-}
-
-/* Drops white space at both ends: copies the list, then shortens its first and last pieces. */
-static enum status filter_trim(struct eval *eval, struct eval_value string, struct eval_value *out)
-{
-    *out = (struct eval_value){.kind = EVAL_STRING, .first = eval->piece_count};
-    TRY(eval_charge(eval, eval_length(eval, string)));
-    for (uint32_t i = 0; i < string.count; i++) {
-        struct eval_piece piece = eval->pieces[string.first + i];
-        TRY(eval_charge(eval, 0));
-        if (out->count == 0) {
-            size_t blank = trim_front(piece.text);
-            piece.text.bytes += blank;
-            piece.text.length -= blank;
-        }
-        if (piece.text.length == 0)
-            continue;
-        TRY(eval_add_piece(eval, piece));
-        out->count++;
-    }
-    while (out->count > 0) {
-        struct slice *last = &eval->pieces[out->first + out->count - 1].text;
-        last->length -= trim_back(*last);
-        if (last->length > 0)
-            break;
-        out->count--;
-    }
-    return STATUS_OK;
-}
-
-/* Code points: bytes that do not continue a sequence. */
-static enum status filter_length(struct eval *eval, struct eval_value string,
-                                 struct eval_value *out)
-{
-    int64_t length = 0;
-    for (uint32_t i = 0; i < string.count; i++) {
-        struct slice text = eval->pieces[string.first + i].text;
-        TRY(eval_charge(eval, text.length));
-        for (size_t k = 0; k < text.length; k++)
-            length += ((unsigned char)text.bytes[k] & 0xc0) != 0x80;
-    }
-    *out = eval_integer(length);
-    return STATUS_OK;
-}
-
 static enum status run_filter(struct eval *eval)
 {
-    struct eval_value value = eval_pop(eval);
+    static enum status (*const filters[])(struct eval *, struct eval_value, struct eval_value *) = {
+#define CHAT_FILTER(NAME, name) [CHAT_TEMPLATE_CODE_FILTER_##NAME] = chat_filter_##name,
+#include "engine/text/chat_filters.def"
+#undef CHAT_FILTER
+    };
     struct eval_value result = {.kind = EVAL_UNDEFINED};
-    if (eval->code->a == CHAT_TEMPLATE_CODE_FILTER_TRIM) {
-        struct eval_value string;
-        TRY(eval_to_string(eval, value, &string));
-        TRY(filter_trim(eval, string, &result));
-    } else if (value.kind == EVAL_STRING) {
-        TRY(filter_length(eval, value, &result));
-    } else if (value.kind == EVAL_MESSAGES || value.kind == EVAL_MESSAGE) {
-        size_t keys = 2; /* role and content */
-        bool is_list = value.kind == EVAL_MESSAGES;
-        result = eval_integer((int64_t)(is_list ? eval->args->message_count : keys));
-    } else if (value.kind == EVAL_UNDEFINED) {
-        result = eval_integer(0);
-    } else {
-        EVAL_FAIL(eval, STATUS_INVALID, "this value has no length");
-    }
+    TRY(filters[eval->code->a](eval, eval_pop(eval), &result));
     return eval_push(eval, result);
 }
 
@@ -656,14 +412,14 @@ static enum status run_for(struct eval *eval, uint32_t *next)
     loop->count = (uint32_t)eval->args->message_count;
     memcpy(loop->saved, eval->variables, sizeof(eval->variables));
     loop_round(eval, loop);
-    return eval_charge(eval, sizeof(eval->variables));
+    return chat_template_run_charge(eval, sizeof(eval->variables));
 }
 
 static enum status run_next(struct eval *eval, uint32_t *next)
 {
     ASSERT(eval->loop_count > 0);
     struct eval_loop *loop = &eval->loops[eval->loop_count - 1];
-    TRY(eval_charge(eval, sizeof(eval->variables)));
+    TRY(chat_template_run_charge(eval, sizeof(eval->variables)));
     loop->index++;
     if (loop->index < loop->count) {
         loop_round(eval, loop);
@@ -699,7 +455,7 @@ static enum status run_raise(struct eval *eval)
     struct eval_value string;
     char text[STATUS_MESSAGE_BYTES / 2];
     size_t length = 0;
-    TRY(eval_to_string(eval, eval_pop(eval), &string));
+    TRY(chat_template_run_to_string(eval, eval_pop(eval), &string));
     for (uint32_t i = 0; i < string.count; i++) {
         struct eval_piece piece = eval->pieces[string.first + i];
         size_t room = sizeof(text) - 1 - length;
@@ -732,7 +488,7 @@ static enum status run_constant(struct eval *eval)
 {
     struct eval_value value = {.kind = EVAL_NONE};
     if (eval->code->kind == CHAT_TEMPLATE_CODE_STRING)
-        TRY(eval_string(eval, eval_literal(eval), true, &value));
+        TRY(chat_template_run_string(eval, eval_literal(eval), true, &value));
     else if (eval->code->kind == CHAT_TEMPLATE_CODE_INTEGER)
         value = eval_integer((int32_t)eval->code->a);
     else if (eval->code->kind == CHAT_TEMPLATE_CODE_BOOL)
@@ -790,14 +546,16 @@ static enum status run_program(struct eval *eval)
     eval->code = eval->program->code;
     variables[CHAT_TEMPLATE_CODE_NAME_MESSAGES].kind = EVAL_MESSAGES;
     variables[CHAT_TEMPLATE_CODE_NAME_PROMPT] = eval_bool(args->add_generation_prompt);
-    TRY(eval_string(eval, args->bos_token, true, &variables[CHAT_TEMPLATE_CODE_NAME_BOS]));
-    TRY(eval_string(eval, args->eos_token, true, &variables[CHAT_TEMPLATE_CODE_NAME_EOS]));
+    TRY(chat_template_run_string(eval, args->bos_token, true,
+                                 &variables[CHAT_TEMPLATE_CODE_NAME_BOS]));
+    TRY(chat_template_run_string(eval, args->eos_token, true,
+                                 &variables[CHAT_TEMPLATE_CODE_NAME_EOS]));
     variables[CHAT_TEMPLATE_CODE_NAME_TOOLS].kind = EVAL_NONE;
     variables[CHAT_TEMPLATE_CODE_NAME_DOCUMENTS].kind = EVAL_NONE;
     for (uint32_t at = 0; eval->program->code[at].kind != CHAT_TEMPLATE_CODE_END;) {
         uint32_t next = at + 1;
         eval->code = &eval->program->code[at];
-        TRY(eval_charge(eval, 0));
+        TRY(chat_template_run_charge(eval, 0));
         TRY(run_instruction(eval, &next));
         at = next;
     }

@@ -164,8 +164,9 @@ static const struct parser_word PARSER_TESTS[] = {
     {"string", CHAT_TEMPLATE_CODE_TEST_STRING, 0},
 };
 static const struct parser_word PARSER_FILTERS[] = {
-    {"trim", CHAT_TEMPLATE_CODE_FILTER_TRIM, 0},
-    {"length", CHAT_TEMPLATE_CODE_FILTER_LENGTH, 0},
+#define CHAT_FILTER(NAME, name) {#name, CHAT_TEMPLATE_CODE_FILTER_##NAME, 0},
+#include "engine/text/chat_filters.def"
+#undef CHAT_FILTER
 };
 /* Keys a message may have in the public formats. Those that ours lack are undefined. */
 static const struct parser_word PARSER_KEYS[] = {

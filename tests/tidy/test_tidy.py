@@ -78,6 +78,7 @@ TESTED_ELSEWHERE = {
     "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
+    "engine/text/chat_template_run.c": "tests/unit/test_chat_template_eval.c and test_chat_filter.c",
     "engine/ranks/rank_lead.c": "tests/unit/test_rank_follow.c",
     "gateway/http/cors_preflight.c": "tests/unit/test_cors.c",
     "gateway/edge/state/edge_heap.c": "tests/unit/test_edge_metrics.c",

@@ -1,0 +1,95 @@
+/* chat_template_run: one run of a template: its values, and what every step of it needs.
+ *
+ * Owns:     nothing; the struct, its pieces and its digits are chat_template_eval's.
+ * Thread:   that of the run.
+ * Cost:     a charge is an addition; a piece may grow the list.
+ * Not here: instructions (chat_template_eval), filters (chat_filter).
+ */
+#pragma once
+
+#include "engine/text/chat_template_code.h"
+#include "engine/text/chat_template_types.h"
+
+enum {
+    EVAL_STACK = 2 * LIMIT_TEMPLATE_DEPTH + 2, /* operands that operators and brackets can hold */
+    EVAL_STEP_BYTES = 256,                     /* bytes touched that count as one step */
+    EVAL_SPEND_STEPS = 1024,                   /* between two calls of turns_spend */
+};
+
+enum eval_kind {
+    EVAL_UNDEFINED,
+    EVAL_NONE,
+    EVAL_BOOL,
+    EVAL_INTEGER,
+    EVAL_STRING,
+    EVAL_MESSAGES, /* the list of all messages */
+    EVAL_MESSAGE,
+};
+
+struct eval_value {
+    enum eval_kind kind;
+    uint32_t count; /* string: pieces */
+    union {
+        int64_t integer; /* bool, integer, index of a message */
+        size_t first;    /* string: its first piece */
+    };
+};
+
+struct eval_piece {
+    struct slice text;
+    bool is_own; /* the template's */
+};
+
+struct eval_loop {
+    uint32_t variable;
+    uint32_t index;
+    uint32_t count;
+    /* What is set inside a loop ends with the round, as in Jinja: the values before the loop. */
+    struct eval_value saved[LIMIT_TEMPLATE_NAMES];
+};
+
+struct eval {
+    const struct chat_template_program *program;
+    const struct chat_template_args *args;
+    struct buffer *out;
+    struct tokenizer_span *spans;
+    size_t span_capacity;
+    size_t span_count;
+    uint64_t steps;
+    uint64_t spent;                        /* of these, told to turns_spend */
+    const struct chat_template_code *code; /* the instruction at hand */
+    struct eval_piece *pieces;
+    size_t piece_count;
+    size_t piece_capacity;
+    char *numbers; /* [LIMIT_TEMPLATE_NUMBER_BYTES] digits that pieces point to; never moves */
+    size_t number_bytes;
+    uint32_t value_count;
+    struct eval_value values[EVAL_STACK];
+    struct eval_value variables[LIMIT_TEMPLATE_NAMES];
+    uint32_t loop_count;
+    struct eval_loop loops[LIMIT_TEMPLATE_DEPTH];
+};
+
+/* `text` is ours or the template's, never a message's: what failed may be shown. */
+enum status chat_template_run_fail(const struct eval *eval, int source_line, enum status status,
+                                   const char *text);
+#define EVAL_FAIL(eval, status, ...)                                                               \
+    return chat_template_run_fail((eval), __LINE__, (status), __VA_ARGS__)
+
+/* Counts a step and 256 bytes of work as another. LIMIT. */
+enum status chat_template_run_charge(struct eval *eval, size_t bytes);
+/* At the end of the list of pieces. NO_MEMORY. */
+enum status chat_template_run_add_piece(struct eval *eval, struct eval_piece piece);
+/* A string of one piece, or of none when it is empty. NO_MEMORY. */
+enum status chat_template_run_string(struct eval *eval, struct slice text, bool is_own,
+                                     struct eval_value *out);
+/* Bytes of a string. */
+size_t chat_template_run_length(const struct eval *eval, struct eval_value string);
+/* What a value looks like when it is printed or joined: a string as it is, other kinds as text. */
+enum status chat_template_run_to_string(struct eval *eval, struct eval_value value,
+                                        struct eval_value *out);
+
+static inline struct eval_value eval_integer(int64_t integer)
+{
+    return (struct eval_value){.kind = EVAL_INTEGER, .integer = integer};
+}
