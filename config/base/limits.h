@@ -123,7 +123,7 @@
 
 /* --- quotas --- */
 #define LIMIT_QUOTA_RATE      1000000000       /* a minute; times 60,000,000 it fits 63 bits */
-#define LIMIT_QUOTA_BUDGET    1000000000000000 /* tokens a month */
+#define LIMIT_QUOTA_BUDGET    1000000000000000 /* a month: tokens, requests or nano-units */
 #define LIMIT_QUOTA_OUTPUT    256 /* reserved for an answer while a tenant has no history */
 #define LIMIT_QUOTA_EXTENSION 64  /* further tokens reserved at once while a stream runs */
 #define LIMIT_QUOTA_AHEAD     8   /* tokens left in a reservation when it is extended */
