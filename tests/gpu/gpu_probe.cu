@@ -379,7 +379,7 @@ static void probe_bits_of_type()
     probe_close(&probe);
 }
 
-/* --- where sums are cut off: 1 + 2^-p − 1 is 2^-p if p bits below the greatest term are kept --- */
+/* --- where sums are cut off: 1 + 2^-p − 1 is 2^-p if p bits below the greatest are kept --- */
 
 /* Returns how many bits below the greatest term one instruction keeps of a product at input `of`,
  * where 1 and −1 are products at inputs 0 and `less`. */

@@ -3,7 +3,7 @@
  * Owns:     the forms below; weights are packed once, at load.
  * Thread:   any compute thread, each on its own groups.
  * Cost:     packing is O(weights) in plain C.
- * Not here: reading files' blocks (cpu/types), rounding inputs to int8 (the tables), arithmetic.
+ * Not here: reading the blocks of files (types), rounding inputs to int8 (the tables), arithmetic.
  *
  * Weights, per group of 16 outputs and 32 inputs (a unit). r is the output; w[v] are the bytes
  * [r][i] of inputs 4v + i, v < 8, with the type's offset added:
