@@ -162,10 +162,11 @@ int main(int argc, char **argv)
         usage();
     sim_trace_close(&arguments.trace);
     printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
-           " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
-           " generated, %" PRIu64 " preemptions (%" PRIu64 " told), %" PRIu64
-           " rows again, %.0f %% of the bound (judged in %.0f %% of the steps of two that wanted "
-           "more), pages: %" PRIu64 " to the host, %" PRIu64 " back, %" PRIu64 " dropped\n",
+           " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " cached), %" PRIu64
+           " generated, %" PRIu64 " preemptions (%" PRIu64 " reported), %" PRIu64
+           " rows recomputed, %.0f %% of the bound of fairness (compared in %.0f %% of the steps "
+           "in which two clients wanted more), pages: %" PRIu64 " evicted to the host, %" PRIu64
+           " restored, %" PRIu64 " dropped\n",
            seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
            sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.pauses, sum.overhead,
            100 * sum.spread,
