@@ -59,6 +59,9 @@
 #define LIMIT_HEAD_BLOCK_BYTES (64 * 1024)
 /* for the client to send the remainder of a dropped body */
 #define LIMIT_LINGER_MS 5000
+/* While others find no room, an upload has this long, and a second for each so many bytes. */
+#define LIMIT_UPLOAD_PATIENCE_MS 1000
+#define LIMIT_UPLOAD_BYTES_S     (1024 * 1024)
 /* Memory of incomplete requests of a listener, unless the listener is told another number. */
 #define LIMIT_UNFINISHED_BYTES (256 * 1024 * 1024)
 /* of unauthenticated clients, on the admin listener */

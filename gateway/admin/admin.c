@@ -291,6 +291,8 @@ static enum status handle_credential(struct admin_call *call)
     struct admin *admin = call->admin;
     http_peer_name(call->request, call->actor.peer, sizeof call->actor.peer);
     enum status status = edge_credential_check(admin->auth, call->request, true, &call->principal);
+    if (status == STATUS_OK)
+        http_prove(call->request);
     if (status != STATUS_KEY_INVALID ||
         !failure_guard_fail(admin->guard, slice_of(call->actor.peer), loop_now_us(admin->loop),
                             &is_first))

@@ -441,6 +441,7 @@ static enum status handle_check(struct forward_call *call)
     if ((call->route.flags & EDGE_ROUTE_OPEN) != 0)
         return STATUS_OK;
     TRY(edge_credential_check(call->edge->auth, call->request, false, &call->principal));
+    http_prove(call->request);
     edge_access_principal(call->access, &call->principal);
     if ((call->principal.scopes & call->route.scope) != call->route.scope) {
         struct buffer words;

@@ -5,7 +5,7 @@
 #include "config/base/hash.h"
 #include "config/base/mem.h"
 
-enum { SECOND_US = 1000000 };
+enum { SECOND_US = 1000000, PROVEN_FACTOR = 2 };
 
 /* Rows are numbered from 1; 0 ends every list. A row is in one of two lists by `next`/`prev`: the
  * free ones (singly linked), or the idle ones, oldest first. A row with connections is in neither.
@@ -15,6 +15,7 @@ struct row {
     int64_t filled_us; /* the bucket holds `tokens_us` as of then */
     int64_t tokens_us; /* one connect costs a second divided by the rate */
     uint32_t connections;
+    bool is_proven; /* somebody was authenticated, since it has connections */
     uint32_t chain;
     uint32_t next;
     uint32_t prev;
@@ -160,9 +161,10 @@ static uint32_t enter_make(struct address_table *table, const uint64_t key[2], i
 /* The bucket fills by one microsecond of right to connect a microsecond, to a second's worth. */
 static void enter_fill(struct row *row, int64_t now_us)
 {
-    row->tokens_us += now_us - row->filled_us;
-    if (row->tokens_us > SECOND_US)
-        row->tokens_us = SECOND_US;
+    int64_t factor = row->is_proven ? PROVEN_FACTOR : 1;
+    row->tokens_us += (now_us - row->filled_us) * factor;
+    if (row->tokens_us > SECOND_US * factor)
+        row->tokens_us = SECOND_US * factor;
     row->filled_us = now_us;
 }
 
@@ -181,8 +183,6 @@ enum address_verdict address_table_enter(struct address_table *table, const stru
         at = enter_make(table, key, now_us);
     struct row *row = &table->rows[at];
     enter_fill(row, now_us);
-    if (table->limits.connections > 0 && row->connections >= table->limits.connections)
-        return ADDRESS_HAS_TOO_MANY;
     if (row->tokens_us < table->connect_us) {
         if (row->connections == 0) { /* its place in the list is by the time it was filled */
             idle_remove(table, at);
@@ -190,11 +190,21 @@ enum address_verdict address_table_enter(struct address_table *table, const stru
         }
         return ADDRESS_IS_TOO_FAST;
     }
+    if (table->limits.connections > 0 && row->connections >= table->limits.connections)
+        return ADDRESS_HAS_TOO_MANY;
     row->tokens_us -= table->connect_us;
     if (row->connections++ == 0)
         idle_remove(table, at);
     *row_out = at;
     return ADDRESS_ADMITTED;
+}
+
+void address_table_prove(struct address_table *table, uint32_t at)
+{
+    if (at == ADDRESS_NONE)
+        return;
+    ASSERT(table->rows[at].connections > 0);
+    table->rows[at].is_proven = true;
 }
 
 void address_table_leave(struct address_table *table, uint32_t at, int64_t now_us)
@@ -206,6 +216,7 @@ void address_table_leave(struct address_table *table, uint32_t at, int64_t now_u
     if (--row->connections > 0)
         return;
     enter_fill(row, now_us);
+    row->is_proven = false;
     idle_append(table, at);
 }
 

@@ -1,5 +1,8 @@
 /* address_table: how many connections each address has, and how fast it opens new ones.
  *
+ * An address where somebody was authenticated may open twice as many a second, as long as it has
+ * connections: strangers behind the same address use up one half of them.
+ *
  * Owns:     a fixed number of rows; an address without connections is forgotten once its bucket is
  *           full again, or earlier when its row is wanted.
  * Thread:   one.
@@ -44,6 +47,8 @@ void address_table_destroy(struct address_table *table);
  * always admitted. `now_us` never runs back. */
 enum address_verdict address_table_enter(struct address_table *table, const struct sockaddr *peer,
                                          int64_t now_us, uint32_t *row);
+/* Somebody was authenticated on a connection of that row. */
+void address_table_prove(struct address_table *table, uint32_t row);
 void address_table_leave(struct address_table *table, uint32_t row, int64_t now_us);
 
 /* Rows in use: with connections, or not forgotten yet. */

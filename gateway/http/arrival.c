@@ -3,26 +3,87 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "gateway/http/address_table.h"
 #include "gateway/http/door_metrics.h"
 #include "gateway/http/request_h2o.h"
 
-enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024 };
+enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024, ANSWER_BYTES = 4096 };
 
 _Static_assert((int)LISTENER_OWNER_BYTES == (int)DOOR_SHARE_OWNER_BYTES,
                "the name of an owner that a claim gives is the share's");
 
 /* --- the connection -------------------------------------------------------------------------- */
 
-/* Nothing can be answered in the middle of a body that libh2o reads. */
+/* What still comes of the body is dropped. The client's end is libh2o's to see, or its own timer's,
+ * which runs since the head came. */
+static void on_drop(h2o_socket_t *socket, const char *error)
+{
+    struct request_connection *connection = socket->on_close.data;
+    if (error != NULL) {
+        socket->_cb.read = connection->arriving.read;
+        socket->_cb.read(socket, error);
+        return;
+    }
+    h2o_buffer_consume(&socket->input, socket->input->size);
+}
+
+static void on_given_up(h2o_socket_t *socket, const char *error)
+{
+    struct request_connection *connection = socket->on_close.data;
+    buffer_deinit(&connection->arriving.answer);
+    shutdown(connection->descriptor, error == NULL ? SHUT_WR : SHUT_RDWR);
+}
+
+/* In the middle of a body that libh2o reads: the answer goes by its side, and libh2o reads no more.
+ * False: it is writing itself, or there is no memory. */
+static bool h1_give_up(struct request_connection *connection, int code)
+{
+    h2o_socket_t *socket = connection->socket;
+    struct arrival_input *in = &connection->arriving;
+    struct buffer body;
+    char id[REQUEST_ID_BYTES + 1];
+    if (h2o_socket_is_writing(socket) || !h2o_socket_is_reading(socket) || connection->is_dead)
+        return false;
+    buffer_init(&body, ANSWER_BYTES);
+    buffer_init(&in->answer, 2 * ANSWER_BYTES);
+    connection->arrival->render(code, &body);
+    request_id_make(id);
+    buffer_printf(&in->answer,
+                  "HTTP/1.1 %d %s\r\nconnection: close\r\ncontent-type: application/json\r\n"
+                  "x-request-id: %s\r\nretry-after: 1\r\ncontent-length: %zu\r\n\r\n",
+                  code, request_reason(code), id, body.length);
+    buffer_append_slice(&in->answer, buffer_slice(&body));
+    bool is_made = body.status == STATUS_OK && in->answer.status == STATUS_OK;
+    buffer_deinit(&body);
+    if (!is_made)
+        return false;
+    connection->is_dead = true;
+    in->read = socket->_cb.read;
+    socket->_cb.read = on_drop;
+    h2o_buffer_dispose(&socket->input);
+    h2o_buffer_init(&socket->input, &h2o_socket_buffer_prototype);
+    h2o_iovec_t part = h2o_iovec_init(in->answer.bytes, in->answer.length);
+    h2o_socket_write(socket, &part, 1, on_given_up);
+    return true;
+}
+
 static void h1_give_way(struct door_hold *hold)
 {
     struct request_connection *connection =
         H2O_STRUCT_FROM_MEMBER(struct request_connection, arriving.known, hold);
     size_t bytes = hold->bytes;
+    int code = arrival_give_way_code(connection->arrival, hold);
     door_share_leave(&connection->arrival->known, hold);
-    connection->arrival->kill(connection, bytes);
+    if (!h1_give_up(connection, code))
+        connection->arrival->kill(connection, bytes);
+}
+
+int arrival_give_way_code(struct arrival *arrival, const struct door_hold *hold)
+{
+    int code = arrival_refusal_code(arrival, hold->is_late ? BYTE_SHARES_ALL : BYTE_SHARES_OWN);
+    return hold->is_late ? 408 : code;
 }
 
 int arrival_refusal_code(struct arrival *arrival, enum byte_shares_verdict verdict)
@@ -51,6 +112,7 @@ void arrival_end(struct request_connection *connection)
         arrival->reading = NULL;
     door_share_leave(&arrival->strangers, &connection->arriving.strangers);
     door_share_leave(&arrival->known, &connection->arriving.known);
+    buffer_deinit(&connection->arriving.answer);
     buffer_deinit(&connection->arriving.h2_trailers);
 }
 
@@ -141,6 +203,7 @@ enum listener_claim arrival_claim(struct request_connection *connection, struct 
 
 void arrival_trust(struct request_connection *connection)
 {
+    connection->arrival->prove(connection);
     int bytes = LIMIT_KERNEL_UNREAD_KNOWN_BYTES;
     setsockopt(connection->descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
@@ -190,6 +253,7 @@ static enum byte_shares_verdict h1_reserve(struct request_connection *connection
     size_t body = head->content_length != SIZE_MAX ? head->content_length
                                                    : connection->arrival->body_bytes_max;
     in->reserved_bytes = head->bytes + body + READ_BYTES;
+    known->now_us = clock_mono_us(clock_system());
     enum byte_shares_verdict verdict = door_share_admit(known, in->owner, in->reserved_bytes);
     if (verdict == BYTE_SHARES_OK &&
         !door_share_set(known, &in->known, in->owner, in->reserved_bytes))
@@ -337,7 +401,7 @@ void arrival_record(void *transport)
 {
     h2o_socket_t *socket = transport; /* h2o_compat.h */
     struct request_connection *connection = socket->on_close.data;
-    if (socket->_cb.read == on_read || socket->_cb.read == NULL ||
+    if (socket->_cb.read == on_read || socket->_cb.read == NULL || socket->_cb.read == on_drop ||
         h2o_linklist_is_linked(&connection->handshake))
         return;
     connection->arriving.read = socket->_cb.read;

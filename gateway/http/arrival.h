@@ -37,6 +37,8 @@ struct arrival {
     void (*kill)(struct request_connection *connection, size_t bytes); /* it gives way */
     /* Books what an HTTP/2 connection holds. */
     void (*book_h2)(struct request_connection *connection);
+    void (*prove)(struct request_connection *connection); /* somebody is authenticated on it */
+    void (*render)(int http_code, struct buffer *out);    /* the body of a refusal */
     struct request_connection *reading; /* whose read is under way; NULL once it is gone */
 };
 
@@ -70,3 +72,5 @@ size_t arrival_encrypted_bytes(const h2o_socket_t *socket);
 /* The code that refuses a request whose owner is known and has no room (door_share_admit): 429 when
  * that is the owner's own doing, else 503; counts the refusal. 0: it is not refused. */
 int arrival_refusal_code(struct arrival *arrival, enum byte_shares_verdict verdict);
+/* The code for one that gives way to another: 408 when it took too long, else 429. */
+int arrival_give_way_code(struct arrival *arrival, const struct door_hold *hold);

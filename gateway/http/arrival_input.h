@@ -33,6 +33,7 @@ struct arrival_input {
     bool is_claimed; /* its head has been looked at, its body is awaited */
     bool is_unproved;
     size_t reserved_bytes;   /* of a known owner: head and body */
+    struct buffer answer;    /* on its way in the middle of a body that gives way */
     bool is_cut;             /* its body has been taken off */
     int cut_code;            /* 0, or what it is refused with */
     size_t cut_left;         /* of the body, still to come and to be dropped; SIZE_MAX: unknown */

@@ -15,6 +15,7 @@ static const char *const kill_names[DOOR_KILL_COUNT] = {
     [DOOR_KILLED_CONTROL_FRAMES] = "control_frames",
     [DOOR_KILLED_HANDSHAKE_SLOW] = "handshake_slow",
     [DOOR_KILLED_HANDSHAKES_MANY] = "handshakes_many",
+    [DOOR_KILLED_STRANGER] = "stranger",
 };
 
 static const char *const pause_names[DOOR_PAUSE_COUNT] = {

@@ -24,6 +24,7 @@ enum door_kill {
     DOOR_KILLED_CONTROL_FRAMES,
     DOOR_KILLED_HANDSHAKE_SLOW,
     DOOR_KILLED_HANDSHAKES_MANY,
+    DOOR_KILLED_STRANGER, /* a newcomer has taken its place */
     DOOR_KILL_COUNT,
 };
 

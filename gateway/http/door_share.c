@@ -91,6 +91,7 @@ static bool hold_join(struct door_share *share, struct door_hold *hold, const ui
     *hold = (struct door_hold){.account = account,
                                .next = account->holds,
                                .order = ++share->order,
+                               .since_us = share->now_us,
                                .give_way = hold->give_way};
     if (account->holds != NULL)
         account->holds->previous = hold;
@@ -173,6 +174,27 @@ static struct door_hold *admit_victim(const struct door_account *richest, size_t
     return is_fair ? largest : NULL;
 }
 
+/* The oldest of those that have had longer than their bytes need; NULL: there is none. */
+static struct door_hold *admit_late(const struct door_share *share)
+{
+    struct door_hold *late = NULL;
+    for (size_t i = 0; i < DOOR_SHARE_BUCKETS; i++) {
+        for (struct door_account *at = share->buckets[i]; at != NULL; at = at->chain) {
+            for (struct door_hold *hold = at->holds; hold != NULL; hold = hold->next) {
+                int64_t patience_us =
+                    LIMIT_UPLOAD_PATIENCE_MS * INT64_C(1000) +
+                    (int64_t)(hold->bytes * UINT64_C(1000000) / LIMIT_UPLOAD_BYTES_S);
+                if (share->now_us - hold->since_us > patience_us &&
+                    (late == NULL || hold->since_us < late->since_us))
+                    late = hold;
+            }
+        }
+    }
+    if (late != NULL)
+        late->is_late = true;
+    return late;
+}
+
 enum byte_shares_verdict door_share_admit(struct door_share *share,
                                           const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more)
 {
@@ -189,6 +211,8 @@ enum byte_shares_verdict door_share_admit(struct door_share *share,
             break;
         }
         struct door_hold *victim = admit_victim(richest, own + more);
+        if (victim == NULL && own == 0)
+            victim = admit_late(share);
         if (victim == NULL)
             break;
         victim->give_way(victim);

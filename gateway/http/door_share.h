@@ -13,10 +13,14 @@
  *   room by the rule of byte_shares ──────────────────────────────► let in
  *   no room, but another owner would still hold as much as the one
  *     that asks, without the largest thing it holds ──────────────► that gives way, look again
- *   neither ──────────────────────────────────────────────────────► refused
+ *   no room, the one that asks holds nothing, and a thing has had
+ *     longer than its bytes need at LIMIT_UPLOAD_BYTES_S ──────────► the oldest of these gives way
+ *   none of these ────────────────────────────────────────────────► refused
  *
  * So an owner that comes to hold b bytes is refused only while no other one holds b and its largest
- * thing beside: each of N owners has about an N-th, however much the others ask for.
+ * thing beside: each of N owners has about an N-th, however much the others ask for. And when N
+ * owners hold one thing each and fill the share, one more owner waits at most for the time that
+ * the oldest of these things may take.
  */
 #pragma once
 
@@ -36,7 +40,9 @@ struct door_hold {
     struct door_hold *previous;
     struct door_hold *next;
     size_t bytes;
-    uint64_t order; /* the later it first held something, the greater */
+    int64_t since_us; /* when it first held something */
+    bool is_late;     /* it gives way because it took too long */
+    uint64_t order;   /* the later it first held something, the greater */
     /* Lets go of it at once, and ends what holds it; set by whoever asks for room, and kept. */
     void (*give_way)(struct door_hold *hold);
 };
@@ -46,6 +52,7 @@ struct door_share {
     size_t account_bytes_max; /* of one owner; SIZE_MAX: no limit of its own */
     size_t bytes;
     uint64_t order;
+    int64_t now_us; /* the time, which the caller sets before it asks for room */
     uint32_t accounts;
     struct door_account *buckets[DOOR_SHARE_BUCKETS];
 };

@@ -1,5 +1,6 @@
 #include "gateway/http/h2_arrival.h"
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "gateway/http/arrival.h"
 #include "gateway/http/request_h2o.h"
@@ -145,6 +146,7 @@ static void send_continue(h2o_http2_conn_t *conn, const h2o_http2_stream_t *stre
 static enum byte_shares_verdict reserve(h2o_http2_stream_t *stream, struct mark *mark)
 {
     struct door_share *known = &mark->arrival->known;
+    known->now_us = clock_mono_us(clock_system());
     bool is_counted = stream->_expected_content_length != SIZE_MAX;
     mark->reserved_bytes =
         is_counted ? stream->_expected_content_length : mark->arrival->body_bytes_max;
@@ -172,10 +174,11 @@ static void give_way(struct door_hold *hold)
     struct mark *mark = H2O_STRUCT_FROM_MEMBER(struct mark, known, hold);
     h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, mark->h2o);
     h2o_http2_conn_t *conn = (h2o_http2_conn_t *)mark->h2o->conn;
+    int code = arrival_give_way_code(mark->arrival, hold);
     door_share_leave(&mark->arrival->known, hold);
     if (conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING &&
         stream->state == H2O_HTTP2_STREAM_STATE_RECV_BODY)
-        refuse(conn, stream, mark, arrival_refusal_code(mark->arrival, BYTE_SHARES_OWN));
+        refuse(conn, stream, mark, code);
 }
 
 /* False: its owner has no room for it, and is told so. */

@@ -33,6 +33,7 @@ struct listener {
     uint32_t arrival_ms_max;
     uint32_t connections_open;
     h2o_linklist_t connections; /* of struct request_connection.link */
+    h2o_linklist_t strangers;   /* of struct request_connection.stranger, oldest first */
     h2o_linklist_t handshakes;  /* of struct request_connection.handshake, oldest first */
     uint32_t handshakes_open;
     struct arrival arrival; /* requests that are not whole yet */
@@ -130,12 +131,28 @@ static void end_handshake(struct request_connection *connection)
     tls_context_drop(connection->handshake_tls);
 }
 
+/* Or it is over: no newcomer takes its place. */
+static void strangers_leave(struct request_connection *connection)
+{
+    if (h2o_linklist_is_linked(&connection->stranger))
+        h2o_linklist_unlink(&connection->stranger);
+}
+
+static void on_proved(struct request_connection *connection)
+{
+    if (!h2o_linklist_is_linked(&connection->stranger))
+        return;
+    strangers_leave(connection);
+    address_table_prove(connection->listener->addresses, connection->address_row);
+}
+
 static void on_connection_closed(void *data)
 {
     struct request_connection *connection = data;
     struct listener *listener = connection->listener;
     end_handshake(connection);
     arrival_end(connection);
+    strangers_leave(connection);
     h2o_linklist_unlink(&connection->link);
     listener->connections_open--;
     tls_client_close(connection->client);
@@ -355,16 +372,56 @@ static void accept_tune(int descriptor)
     setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &unread_bytes, sizeof(unread_bytes));
 }
 
+/* The oldest connection on which nobody is authenticated gives way to a newcomer: of that address,
+ * or with NULL of any. So strangers cannot hold the places that somebody authenticated wants. A
+ * newcomer has as long to say who it is as as many others take to come. */
+static bool accept_takes_place(struct listener *listener, const union request_peer *peer,
+                               int64_t now_us)
+{
+    uint64_t own[2] = {0}, key[2];
+    if (peer != NULL)
+        (void)address_table_key(&peer->any, own);
+    h2o_linklist_t *anchor = &listener->strangers;
+    for (h2o_linklist_t *node = anchor->next; node != anchor; node = node->next) {
+        struct request_connection *oldest =
+            H2O_STRUCT_FROM_MEMBER(struct request_connection, stranger, node);
+        (void)address_table_key(&oldest->peer.any, key);
+        if (peer != NULL && memcmp(own, key, sizeof key) != 0)
+            continue;
+        strangers_leave(oldest);
+        address_table_leave(listener->addresses, oldest->address_row, now_us);
+        oldest->address_row = ADDRESS_NONE;
+        if (!h2o_linklist_is_linked(&oldest->handshake)) {
+            kill_connection(oldest, DOOR_KILLED_STRANGER);
+            return true;
+        }
+        door_metrics_killed(&listener->door, DOOR_KILLED_STRANGER);
+        h2o_socket_close(oldest->socket);
+        return true;
+    }
+    return false;
+}
+
+/* Those that give way close within the loop's turn: some more are open until then. */
+static bool accept_has_place(struct listener *listener, int64_t now_us)
+{
+    return listener->connections_open < listener->connections_max ||
+           (listener->connections_open < listener->connections_max + ACCEPT_AT_ONCE &&
+            accept_takes_place(listener, NULL, now_us));
+}
+
 static bool accept_admits(struct listener *listener, const union request_peer *peer, int64_t now_us,
                           uint32_t *address_row)
 {
     *address_row = ADDRESS_NONE;
-    if (listener->connections_open >= listener->connections_max) {
+    if (!accept_has_place(listener, now_us)) {
         door_metrics_refused(&listener->door, DOOR_REFUSED_FULL);
         return false;
     }
     enum address_verdict verdict =
         address_table_enter(listener->addresses, &peer->any, now_us, address_row);
+    if (verdict == ADDRESS_HAS_TOO_MANY && accept_takes_place(listener, peer, now_us))
+        verdict = address_table_enter(listener->addresses, &peer->any, now_us, address_row);
     if (verdict != ADDRESS_ADMITTED)
         door_metrics_refused(&listener->door, verdict == ADDRESS_HAS_TOO_MANY
                                                   ? DOOR_REFUSED_ADDRESS_CONNECTIONS
@@ -400,6 +457,8 @@ static void accept_one(struct listener *listener, int descriptor, const union re
                                               .descriptor = descriptor};
     arrival_begin(connection, &listener->arrival);
     h2o_linklist_insert(&listener->connections, &connection->link);
+    if (listener->arrival.claim != NULL)
+        h2o_linklist_insert(&listener->strangers, &connection->stranger);
     if (listener->connections_open++ == 0)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
     socket->on_close.cb = on_connection_closed;
@@ -525,7 +584,9 @@ static void open_arrival(struct listener *listener, const struct listener_option
                                 .door = &listener->door,
                                 .client_fault = listener->host.client_fault,
                                 .kill = on_gives_way,
-                                .book_h2 = h2_arrival_book};
+                                .book_h2 = h2_arrival_book,
+                                .prove = on_proved,
+                                .render = http_error_render_code};
     door_share_init(
         &arrival->strangers,
         options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES,
@@ -571,6 +632,7 @@ enum status listener_open(struct listener **out, const struct listener_options *
     h2o_timeout_init(loop_h2o(options->loop), &listener->linger_timeout, LIMIT_LINGER_MS);
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
+    h2o_linklist_init_anchor(&listener->strangers);
     h2o_linklist_init_anchor(&listener->handshakes);
     listener->name = options->name;
     listener->admit = options->admit;

@@ -575,6 +575,12 @@ void http_body_drop(struct http_request *request)
         drop_input(request);
 }
 
+void http_prove(struct http_request *request)
+{
+    const struct arrival *arrival = request->connection->arrival;
+    arrival->prove(request->connection);
+}
+
 bool http_body_is_cut(const struct http_request *request)
 {
     return request->is_cut;

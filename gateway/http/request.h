@@ -71,6 +71,9 @@ void http_on_gone(struct http_request *request, void (*gone)(void *context, bool
 void http_on_half_close(struct http_request *request, void (*half_closed)(void *context),
                         void *context);
 
+/* The request's sender was authenticated: its connection gives way to no newcomer. */
+void http_prove(struct http_request *request);
+
 /* A whole answer. Header values and body are copied. content-length is set. The request's body is
  * dropped. */
 void http_respond(struct http_request *request, int code, const struct http_header *headers,

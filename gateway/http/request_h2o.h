@@ -56,6 +56,7 @@ struct request_connection {
     h2o_socket_t *socket;
     union request_peer peer;
     uint32_t address_row;             /* of the listener's address_table */
+    h2o_linklist_t stranger;          /* in the listener's list until somebody is authenticated */
     h2o_linklist_t handshake;         /* in the listener's list while the handshake is under way */
     struct ssl_ctx_st *handshake_tls; /* held while the handshake is under way */
     struct tls_client *client;        /* the certificate it has shown; NULL: none */

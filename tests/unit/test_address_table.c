@@ -76,6 +76,30 @@ static void test_rate(void **state)
     address_table_destroy(table);
 }
 
+/* Twice as many a second while somebody who was authenticated is there, and no longer. */
+static void test_proven(void **state)
+{
+    (void)state;
+    struct address_table *table = table_of(0, 50, 8);
+    uint32_t kept, row;
+    assert_int_equal(enter(table, "192.0.2.1", 0, &kept), ADDRESS_ADMITTED);
+    address_table_prove(table, kept);
+    address_table_prove(table, ADDRESS_NONE);
+    for (int round = 2; round > 0; round--) {
+        int admitted = 0;
+        int64_t now_us = (3 - round) * 10 * SECOND_US;
+        while (enter(table, "192.0.2.1", now_us, &row) == ADDRESS_ADMITTED) {
+            address_table_leave(table, row, now_us);
+            admitted++;
+        }
+        assert_int_equal(admitted, round * 50);
+        if (round == 2)
+            address_table_leave(table, kept, now_us);
+    }
+    address_table_check(table);
+    address_table_destroy(table);
+}
+
 static void test_kinds(void **state)
 {
     (void)state;
@@ -112,8 +136,8 @@ static void test_full(void **state)
         assert_true(address_table_count(table) <= 3);
     }
     assert_int_equal(enter(table, "192.0.2.99", 0, &row), ADDRESS_IS_TOO_FAST); /* still known */
-    assert_int_equal(enter(table, "192.0.2.1", 0, &row), ADDRESS_HAS_TOO_MANY);
-    address_table_leave(table, kept, 0);
+    assert_int_equal(enter(table, "192.0.2.1", SECOND_US, &row), ADDRESS_HAS_TOO_MANY);
+    address_table_leave(table, kept, SECOND_US);
     address_table_destroy(table);
 }
 
@@ -145,9 +169,9 @@ static void test_against_model(void **state)
         model->tokens_us += now_us - model->filled_us;
         model->tokens_us = model->tokens_us > SECOND_US ? SECOND_US : model->tokens_us;
         model->filled_us = now_us;
-        enum address_verdict wanted = model->connections >= MOST            ? ADDRESS_HAS_TOO_MANY
-                                      : model->tokens_us < SECOND_US / RATE ? ADDRESS_IS_TOO_FAST
-                                                                            : ADDRESS_ADMITTED;
+        enum address_verdict wanted = model->tokens_us < SECOND_US / RATE ? ADDRESS_IS_TOO_FAST
+                                      : model->connections >= MOST        ? ADDRESS_HAS_TOO_MANY
+                                                                          : ADDRESS_ADMITTED;
         struct sockaddr_in peer = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = (uint32_t)(model - models)};
         uint32_t row;
@@ -184,9 +208,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_connections),   cmocka_unit_test(test_rate),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_full),
-        cmocka_unit_test(test_against_model), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_connections), cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_proven),      cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_against_model),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,37 @@ static void test_random_admissions(void **state)
     assert_int_equal(share.accounts, 0);
 }
 
+/* Owners of one thing each fill the share. One more that holds nothing takes the place of the
+ * oldest of those that have had longer than they need; whoever holds something does not. */
+static void test_late_ones_give_way(void **state)
+{
+    (void)state;
+    enum { PLACES = 4, MIB = 1024 * 1024, PATIENCE_US = 2 * 1000 * 1000 };
+    static struct door_hold holds[PLACES + 1];
+    struct door_share share;
+    memset(holds, 0, sizeof holds);
+    given = 0;
+    given_in = &share;
+    door_share_init(&share, PLACES * MIB, SIZE_MAX);
+    for (size_t i = 0; i <= PLACES; i++)
+        holds[i].give_way = on_give_way;
+    for (uint8_t i = 0; i < PLACES; i++) {
+        share.now_us = i;
+        set(&share, &holds[i], i, MIB);
+    }
+    share.now_us = PATIENCE_US;
+    assert_int_equal(door_share_admit(&share, owner(PLACES), MIB), BYTE_SHARES_ALL);
+    share.now_us = PATIENCE_US + 2; /* two of them are late now */
+    assert_int_equal(door_share_admit(&share, owner(1), MIB), BYTE_SHARES_OWN);
+    assert_int_equal(given, 0);
+    assert_int_equal(door_share_admit(&share, owner(PLACES), MIB), BYTE_SHARES_OK);
+    assert_int_equal(given, 1);
+    assert_null(holds[0].account);
+    set(&share, &holds[PLACES], PLACES, MIB);
+    for (size_t i = 1; i <= PLACES; i++)
+        door_share_leave(&share, &holds[i]);
+}
+
 static void test_random_run(void **state)
 {
     (void)state;
@@ -236,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_hold_changes_owner),
         cmocka_unit_test(test_room),
         cmocka_unit_test(test_random_admissions),
+        cmocka_unit_test(test_late_ones_give_way),
         cmocka_unit_test(test_random_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,12 +52,17 @@ def is_served(door, tls):
     tls.sendall(
         f"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {door.key}\r\n\r\n".encode()
     )
-    return tls.recv(65536).startswith(b"HTTP/1.1 200")
+    data = tls.recv(65536)
+    while data and not data.endswith(b"]}"):  # the list's end
+        more = tls.recv(65536)
+        data = data + more if more else b""
+    return data.startswith(b"HTTP/1.1 200")
 
 
 def test_connections_at_once(strict):
     open_ones = [connect(strict, "127.0.0.2") for _ in range(64)]
     assert all(open_ones), "the limit itself is allowed"
+    assert all(is_served(strict, tls) for tls in open_ones)
     assert connect(strict, "127.0.0.2") is None, "one more is refused"
     other = connect(strict, "127.0.0.3")
     assert other is not None and is_served(strict, other), "another address is not concerned"
@@ -69,6 +74,23 @@ def test_connections_at_once(strict):
         again = connect(strict, "127.0.0.2")
     assert again is not None and is_served(strict, again), "a place that was left is free again"
     for tls in [*open_ones, again, other]:
+        tls.close()
+
+
+def test_strangers_give_way(strict):
+    """Somebody authenticated gets in although strangers behind the same address hold all its places,
+    however many of them come after."""
+    strangers = [connect(strict, "127.0.0.7") for _ in range(64)]
+    first = connect(strict, "127.0.0.7")
+    assert first is not None and is_served(strict, first)
+    for _ in range(2):
+        strangers += [connect(strict, "127.0.0.7") for _ in range(70)]
+        assert all(strangers) and is_served(strict, first), "whoever is known keeps its place"
+    second = connect(strict, "127.0.0.7")
+    assert second is not None and is_served(strict, second)
+    killed = 'banyan_connections_killed_total{listener="public",why="stranger"}'
+    assert strict.server.metric(killed) == len(strangers) + 2 - 64
+    for tls in [*strangers, first, second]:
         tls.close()
 
 

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import OPEN, Server
-from wire_kit import DATA, END_STREAM, MODEL_NAME, SETTINGS, Closed, Door, frame
+from wire_kit import DATA, END_STREAM, HEADERS, MODEL_NAME, SETTINGS, Closed, Door, frame
 
 MIB = 1024 * 1024
 BODY_LIMIT = 4 * MIB
@@ -306,6 +306,61 @@ def test_eight_tenants_upload_without_end(own, neighbour, attackers):
     assert max(most) > MEMORY_LIMIT / 4 - BODY_LIMIT, "the share was never full"
     assert set(codes["small"]) == set(codes["large"]) == {200}, codes
     assert heap < MEMORY_LIMIT * 1.2
+
+
+def begin_upload(door, protocol):
+    """(connection, its stream) when the body is waited for; else the refusal."""
+    if protocol == "h2":
+        wire = door.h2(timeout=20)
+        stream = wire.stream()
+        fields = [*wire.fields("POST", CHAT), ("content-length", str(BODY_LIMIT))]
+        wire.send(wire.headers(stream, [*fields, ("expect", "100-continue")], end_stream=False))
+        while True:
+            kind, _, _, payload = wire.frame()
+            if kind == HEADERS:
+                break
+        code = int(dict(wire.decoder.decode(payload))[":status"])
+    else:
+        wire, stream = door.h1(timeout=20), None
+        length = f"Content-Length: {BODY_LIMIT}"
+        wire.send(wire.head("POST", CHAT, [length, "Expect: 100-continue"]))
+        code = int(wire.take_until(b"\r\n").split()[1])
+        if code == 100:
+            wire.take_until(b"\r\n")
+    if code == 100:
+        return wire, stream
+    assert code == 503
+    wire.close()
+    return None
+
+
+def test_one_upload_of_each_tenant(own, neighbour):
+    """As many tenants as have room have one unfinished upload each. The next one that holds nothing
+    is let in once the oldest has had the time that its length needs, and that one is told so."""
+    held = []
+    for number in range(64):
+        door = Door(own, own.tenant(f"one-upload-{number}")[1])
+        upload = begin_upload(door, "h1" if number % 2 else "h2")
+        if upload is None:
+            break
+        held.append(upload)
+    assert 8 < len(held) < 64, "the share of uploads is full"
+    begin, newcomers = time.monotonic(), []
+    for key in (neighbour, own.tenant("one-upload-more")[1]):
+        while (upload := begin_upload(Door(own, key), "h1")) is None:
+            assert time.monotonic() < begin + 20, "sooner than at the others' deadline"
+            time.sleep(0.2)
+        newcomers.append(upload[0])
+    (over_h2, stream), (over_h1, _) = held[:2]  # the oldest
+    for given_up in (over_h2.answer(stream), over_h1.answer()):
+        assert (given_up.code, given_up.error()["code"]) == (408, "request_timeout")
+    assert int(given_up.headers["retry-after"]) >= 1
+    assert over_h1.is_closed(5)
+    for wire in newcomers:
+        wire.send(padded(BODY_LIMIT))
+        assert wire.answer().code == 200
+    for wire, _ in held:
+        wire.close()
 
 
 def test_it_is_refused_in_words_of_its_own(own, attackers):
