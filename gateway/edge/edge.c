@@ -26,6 +26,7 @@
 #include "gateway/edge/request/edge_keys.h"
 #include "gateway/edge/request/edge_proof.h"
 #include "gateway/edge/state/edge_memory.h"
+#include "gateway/edge/state/edge_pace.h"
 #include "gateway/edge/state/edge_reload.h"
 #include "gateway/http/cors.h"
 #include "gateway/http/loop_worker.h"
@@ -427,6 +428,7 @@ static enum status run_open(struct run *run)
     TRY(edge_metrics_init(&edge->metrics));
     edge->metrics.deaths = run->options->deaths;
     TRY(edge_memory_create(&edge->memory, (size_t)edge->config->memory_limit, &edge->metrics));
+    TRY(edge_pace_create(&edge->pace, (uint32_t)edge->config->small_requests_s));
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
     run->pulse_timer = loop_timer_create(edge->loop, run_beat, run);
@@ -499,6 +501,7 @@ static void run_close(struct run *run)
     edge_wait_destroy(edge->wait);
     edge_job_free_all(edge);
     edge_memory_destroy(edge->memory);
+    edge_pace_destroy(edge->pace);
     quota_close(edge->quota);
     edge_replay_destroy(edge->replay);
     if (edge->public_tls != NULL)

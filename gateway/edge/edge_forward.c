@@ -12,6 +12,7 @@
 #include "gateway/edge/request/edge_head.h"
 #include "gateway/edge/request/edge_job.h"
 #include "gateway/edge/state/edge_hold.h"
+#include "gateway/edge/state/edge_pace.h"
 #include "gateway/http/cors.h"
 #include "gateway/http/cors_preflight.h"
 #include "gateway/http/http_error.h"
@@ -27,6 +28,8 @@ struct forward_call {
     struct edge_access *access;
     struct edge_route route;
     struct principal principal; /* not of an OPEN route */
+    size_t index;               /* of the route */
+    int refusal;                /* what the router answers; 0: there is a route */
 };
 
 /* Somebody who waits for the next look at the engine, and what is done then. */
@@ -50,6 +53,8 @@ static void handle_failure(struct edge *edge, struct http_request *request,
                            struct edge_access *access)
 {
     int code = http_error_of(status_note()->status)->http_code;
+    if (access->tenant_id[0] != '\0' && status_note()->status != STATUS_QUEUE_FULL)
+        edge_pace_refused(edge->pace, access->pace_owner, loop_now_us(edge->loop));
     http_respond_failure(request);
     handle_over(edge, access, code);
 }
@@ -443,6 +448,7 @@ static enum status handle_check(struct forward_call *call)
     TRY(edge_credential_check(call->edge->auth, call->request, false, &call->principal));
     http_prove(call->request);
     edge_access_principal(call->access, &call->principal);
+    call->access->pace_owner = edge_pace_tenant(call->principal.tenant_hash);
     if ((call->principal.scopes & call->route.scope) != call->route.scope) {
         struct buffer words;
         buffer_init(&words, SCOPE_BYTES);
@@ -459,6 +465,116 @@ static enum status handle_check(struct forward_call *call)
     return STATUS_OK;
 }
 
+/* --- the way of a request --- */
+
+/* A request that waits because its owner asks a lot (edge_pace). */
+struct forward_paced {
+    struct forward_call call;
+    struct edge_access access;
+    struct edge_hold hold; /* what it holds meanwhile is its tenant's */
+    struct loop_timer *timer;
+    enum status status; /* not OK: what it is refused with when the time is over */
+    struct error_note note;
+};
+
+/* `status` is what the check said, or the pace. */
+static void handle_go(struct forward_call *call, enum status status)
+{
+    if (call->refusal != 0) {
+        (void)router_find(routes, ROUTES, call->request, NULL); /* answers it */
+        handle_over(call->edge, call->access, call->refusal);
+    } else if (status != STATUS_OK) {
+        handle_failure(call->edge, call->request, call->access);
+    } else {
+        acts[call->index].handle(call);
+    }
+}
+
+static void paced_end(struct forward_paced *paced)
+{
+    loop_timer_destroy(paced->timer);
+    edge_hold_end(&paced->hold, paced->call.edge->memory);
+}
+
+static void paced_gone(void *context, bool is_early)
+{
+    struct forward_paced *paced = context;
+    (void)is_early;
+    paced_end(paced);
+    handle_over(paced->call.edge, &paced->access, 499);
+}
+
+/* Its key may have been revoked meanwhile. */
+static void paced_go(void *context)
+{
+    struct forward_paced *paced = context;
+    enum status status = paced->status;
+    http_on_gone(paced->call.request, NULL, NULL);
+    paced_end(paced);
+    if (status != STATUS_OK)
+        status_note_set(&paced->note);
+    else
+        status = handle_check(&paced->call);
+    handle_go(&paced->call, status);
+}
+
+static void paced_start(const struct forward_call *call, enum status status, uint32_t wait_ms)
+{
+    struct edge *edge = call->edge;
+    struct edge_hold hold = {0};
+    if (status != STATUS_OK)
+        hold.is_body_gone = true; /* nothing is booked for a refusal */
+    else if (edge_hold_begin(&hold, edge->memory, call->request, call->principal.tenant_hash) !=
+             STATUS_OK) {
+        handle_failure(edge, call->request, call->access);
+        return;
+    }
+    struct forward_paced *paced = http_alloc(call->request, sizeof *paced);
+    *paced = (struct forward_paced){.call = *call,
+                                    .access = *call->access,
+                                    .hold = hold,
+                                    .timer = loop_timer_create(edge->loop, paced_go, paced),
+                                    .status = status,
+                                    .note = *status_note()};
+    paced->call.access = &paced->access;
+    if (paced->timer == NULL) {
+        edge_hold_end(&paced->hold, edge->memory);
+        (void)status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a timer");
+        handle_failure(edge, call->request, call->access);
+        return;
+    }
+    metric_add(edge->metrics.requests_paced, 1);
+    http_on_gone(call->request, paced_gone, paced);
+    loop_timer_arm(paced->timer, wait_ms);
+}
+
+/* How long the request waits for its owner's pace. `*status` becomes QUEUE_FULL when as many of its
+ * tenant wait already as may. */
+static uint32_t pace_ms(const struct forward_call *call, enum status *status)
+{
+    struct edge_pace *pace = call->edge->pace;
+    int64_t now_us = loop_now_us(call->edge->loop);
+    bool is_over = false;
+    if (call->access->tenant_id[0] == '\0') { /* nobody known: an open route, or a refusal */
+        char peer[64];
+        bool is_open = call->refusal == 0 && *status == STATUS_OK;
+        http_peer_name(call->request, peer, sizeof peer);
+        return edge_pace_wait_ms(pace, edge_pace_address(slice_of(peer)), EDGE_PACE_SMALL,
+                                 is_open ? EDGE_PACE_OPEN_MS : EDGE_PACE_MOST_MS, now_us, NULL);
+    }
+    uint32_t owner = call->access->pace_owner;
+    if (*status == STATUS_OK && (call->route.flags & EDGE_ROUTE_STREAMED) != 0)
+        return edge_pace_wait_ms(pace, owner, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, now_us,
+                                 NULL);
+    uint32_t wait_ms =
+        edge_pace_wait_ms(pace, owner, EDGE_PACE_SMALL, EDGE_PACE_MOST_MS, now_us, &is_over);
+    if (is_over && *status == STATUS_OK)
+        *status = status_fail(STATUS_QUEUE_FULL, __FILE__, __LINE__, NULL,
+                              "Too many small requests of this tenant wait already; send fewer at "
+                              "once.");
+    return wait_ms;
+}
+
 void edge_forward_handle(struct http_request *request, void *context)
 {
     struct edge *edge = context;
@@ -467,21 +583,21 @@ void edge_forward_handle(struct http_request *request, void *context)
     edge_access_begin(&access, request, "other");
     if (edge->config->access_log_peer)
         http_peer_name(request, access.peer, sizeof access.peer);
-    size_t index = 0;
-    int refusal = router_refusal(routes, ROUTES, request);
-    if (refusal == 405 && cors_preflight(edge->cors, request, METHODS)) {
+    call.refusal = router_refusal(routes, ROUTES, request);
+    if (call.refusal == 405 && cors_preflight(edge->cors, request, METHODS)) {
         handle_over(edge, &access, 204);
         return;
     }
-    if (router_find(routes, ROUTES, request, &index) == NULL) {
-        handle_over(edge, &access, refusal);
-        return;
+    enum status status = STATUS_OK;
+    if (call.refusal == 0 && router_find(routes, ROUTES, request, &call.index) != NULL) {
+        call.route = acts[call.index].route;
+        access.route = routes[call.index].path;
+        access.is_quiet = (call.route.flags & EDGE_ROUTE_QUIET) != 0;
+        status = handle_check(&call);
     }
-    call.route = acts[index].route;
-    access.route = routes[index].path;
-    access.is_quiet = (call.route.flags & EDGE_ROUTE_QUIET) != 0;
-    if (handle_check(&call) != STATUS_OK)
-        handle_failure(edge, request, &access);
+    uint32_t wait_ms = pace_ms(&call, &status);
+    if (wait_ms > 0)
+        paced_start(&call, status, wait_ms);
     else
-        acts[index].handle(&call);
+        handle_go(&call, status);
 }

@@ -15,6 +15,7 @@
 #include "gateway/edge/request/edge_lower.h"
 #include "gateway/edge/request/edge_quota.h"
 #include "gateway/edge/state/edge_json.h"
+#include "gateway/edge/state/edge_pace.h"
 #include "gateway/http/http_error.h"
 
 enum {
@@ -115,8 +116,10 @@ static void job_unhold(struct edge_job *job)
         job->previous->next = job->next;
     else
         edge->jobs = job->next;
-    edge->jobs_running--;
-    metric_set(edge->metrics.jobs_running, edge->jobs_running);
+    metric_set(edge->metrics.jobs_running, --edge->jobs_running);
+    if (job->is_generation)
+        edge_pace_ended(edge->pace, job->access.pace_owner,
+                        job->access.code / 100 == 4 && !job->is_accepted, loop_now_us(edge->loop));
     edge_access_end(&job->access, &edge->metrics,
                     job->ended_us != 0 ? job->ended_us : loop_now_us(edge->loop));
     job_free(job);
@@ -664,15 +667,13 @@ static void client_timer(void *context)
 
 static void job_head(void *context, const struct http1_head *head)
 {
-    int code = head->code;
-    struct slice content_type = head->content_type;
     struct edge_job *job = context;
+    const int code = job->upstream_code = head->code;
     job_hold(job);
-    job->upstream_code = code;
     job->retry_after_ms = head->retry_after_ms;
     if (code != 503)
         edge_wait_taken(job->edge->wait, job->service_class);
-    bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
+    bool is_sse = slice_starts_with(head->content_type, SLICE("text/event-stream"));
     job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
     if (job->is_foreign) { /* it came since the last check, which the next one will see */
         edge_wait_shut(job->edge->wait);
@@ -687,8 +688,9 @@ static void job_head(void *context, const struct http1_head *head)
     } else if (job->is_generation && code == 200) {
         edge_job_cancel(job, EDGE_CANCEL_ENGINE, "The engine did not answer with a stream.");
     } else {
-        size_t length = content_type.length < CONTENT_TYPE_BYTES ? content_type.length : 0;
-        memcpy(job->content_type, content_type.bytes, length);
+        size_t length = head->content_type.length;
+        length = length < CONTENT_TYPE_BYTES ? length : 0;
+        memcpy(job->content_type, head->content_type.bytes, length);
         if (length == 0)
             edge_settle_text(job->content_type, sizeof job->content_type, "application/json");
     }
@@ -1059,10 +1061,10 @@ void edge_job_start(const struct edge_job_options *options)
     struct edge_job *job = NULL;
     struct edge_quota refused = {0};
     if (start_create(&job, options, &refused) != STATUS_OK) {
-        struct edge_access access = *options->access;
-        access.code = http_error_of(status_note()->status)->http_code;
+        options->access->code = http_error_of(status_note()->status)->http_code;
         edge_quota_refuse(&refused, options->request);
-        edge_access_end(&access, &edge->metrics, loop_now_us(edge->loop));
+        edge_pace_refused(edge->pace, options->access->pace_owner, loop_now_us(edge->loop));
+        edge_access_end(options->access, &edge->metrics, loop_now_us(edge->loop));
         return;
     }
     job_hold(job);
@@ -1070,8 +1072,9 @@ void edge_job_start(const struct edge_job_options *options)
     if (edge->jobs != NULL)
         edge->jobs->previous = job;
     edge->jobs = job;
-    edge->jobs_running++;
-    metric_set(edge->metrics.jobs_running, edge->jobs_running);
+    metric_set(edge->metrics.jobs_running, ++edge->jobs_running);
+    if (job->is_generation)
+        edge_pace_began(edge->pace, job->access.pace_owner);
     job->request = options->request;
     http_on_gone(job->request, job_gone, job);
     if (job->is_generation && job->body.is_stream)
@@ -1086,8 +1089,7 @@ void edge_job_start(const struct edge_job_options *options)
 
 void edge_job_cancel_all(struct edge *edge, const char *message)
 {
-    struct edge_job *next = NULL;
-    for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
+    for (struct edge_job *job = edge->jobs, *next; job != NULL; job = next) {
         next = job->next;
         edge_job_cancel(job, EDGE_CANCEL_SHUTDOWN, message);
     }
@@ -1095,9 +1097,8 @@ void edge_job_cancel_all(struct edge *edge, const char *message)
 
 void edge_job_stop_closed(struct edge *edge)
 {
-    struct edge_job *next = NULL;
     struct tenant tenant;
-    for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
+    for (struct edge_job *job = edge->jobs, *next; job != NULL; job = next) {
         next = job->next;
         enum status status =
             tenants_get(auth_tenants(edge->auth), slice_of(job->principal.tenant_id), &tenant);
@@ -1191,8 +1192,7 @@ void edge_job_refuse(struct edge *edge, const char *request_id)
 
 void edge_job_free_all(struct edge *edge)
 {
-    while (edge->jobs != NULL) {
-        struct edge_job *job = edge->jobs;
+    for (struct edge_job *job; (job = edge->jobs) != NULL;) {
         edge->jobs = job->next;
         job_free(job);
     }

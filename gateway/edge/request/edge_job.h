@@ -30,7 +30,7 @@ struct edge_job_options {
     struct edge *edge;
     struct http_request *request;
     const struct principal *principal;
-    const struct edge_access *access; /* begun by the caller; copied */
+    struct edge_access *access; /* begun by the caller; copied, or ended when it is refused */
     struct edge_body body;
     enum service_class service_class;
     struct edge_hold hold; /* begun by the caller; the job ends it */

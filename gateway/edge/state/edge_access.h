@@ -24,6 +24,7 @@ struct edge_access {
     char request_id[LIMIT_REQUEST_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES]; /* "" when nobody was authenticated */
     char key_id[LIMIT_ID_BYTES];
+    uint32_t pace_owner; /* the tenant's row of edge_pace */
     int code;
     const char *finish; /* "" when nothing was generated */
     uint32_t prompt_tokens;

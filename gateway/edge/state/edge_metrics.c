@@ -158,6 +158,9 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
         init_plain(metrics, METRIC_COUNTER, "banyan_memory_share_refused_total", "",
                    "Requests and answers refused because their tenant's share of memory_limit is "
                    "used up.");
+    metrics->requests_paced =
+        init_plain(metrics, METRIC_COUNTER, "banyan_requests_paced_total", "",
+                   "Small requests that waited for their tenant's turn (small_requests_s).");
     static const char held[] = "banyan_memory_held_bytes";
     static const char held_help[] = "Memory that requests and unread answers hold, by its owners.";
     metrics->memory_tenants =

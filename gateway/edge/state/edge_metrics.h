@@ -63,6 +63,7 @@ struct edge_metrics {
     struct metric *heap_bytes;
     struct metric *memory_refused;
     struct metric *memory_share_refused;
+    struct metric *requests_paced;
     struct metric *memory_tenants;  /* {owner} */
     struct metric *memory_unproven; /* … */
     struct metric *jobs_running;

@@ -23,6 +23,7 @@ struct cors;
 struct edge_job;
 struct edge_keys;
 struct edge_memory;
+struct edge_pace;
 struct edge_probe;
 struct edge_prompts;
 struct edge_proof;
@@ -47,6 +48,7 @@ struct edge {
     struct edge_prompts *prompts;
     struct edge_wait *wait;
     struct edge_memory *memory;
+    struct edge_pace *pace;
     struct edge_proof *proof;       /* of the public listener */
     struct edge_proof *admin_proof; /* of the other */
     struct edge_keys *keys;
