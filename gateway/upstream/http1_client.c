@@ -14,26 +14,26 @@
 #include "gateway/upstream/http1_response.h"
 
 enum {
-    CONNECT_RETRY_MS =
-        5, /* doubled each time: many that find a full backlog must not fill the loop */
+    /* Doubled at each try, so that many exchanges that find a full backlog do not fill the loop. */
+    CONNECT_RETRY_MS = 5,
     CONNECT_RETRY_MS_MAX = 80,
 };
 
-/* A connection to the engine: under an exchange, or idle in the pool's stack. */
+/* A connection to the engine: an exchange uses it, or it is idle and in the client's stack. */
 struct http1_connection {
     struct http1_client *client;
     h2o_socket_t *socket;
     struct http1_exchange *exchange; /* NULL while idle */
-    struct http1_connection *below;  /* in the stack of idle ones */
+    struct http1_connection *below;  /* next in the stack of idle connections */
 };
 
 struct http1_client {
     struct loop *loop;
     struct sockaddr_un address;
     struct http1_client_options options;
-    uint32_t connections_open; /* under exchanges, being connected, idle */
+    uint32_t connections_open; /* in use, being connected, or idle */
     uint32_t connections_idle;
-    struct http1_connection *idle;
+    struct http1_connection *idle;    /* top of the stack */
     struct http1_exchange *exchanges; /* doubly linked */
 };
 
@@ -48,31 +48,31 @@ struct http1_exchange {
     void *context;
 
     enum http1_phase phase;
-    enum status failure; /* PHASE_FAILED: told at the next turn */
+    enum status failure; /* PHASE_FAILED: `ended` gets it in the loop's next turn */
     int64_t connect_until_us;
     uint32_t connect_retry_ms;
     enum http1_response_framing framing;
-    uint64_t body_left; /* HTTP1_RESPONSE_LENGTH */
+    uint64_t body_left; /* bytes, when the framing is LENGTH */
     struct phr_chunked_decoder decoder;
-    size_t head_bytes_before; /* how much of the head was there at the last look */
+    size_t head_bytes_before; /* length of the input when the head was last parsed */
 
-    uint32_t depth; /* callbacks under way; freed when it falls to 0 after the end */
+    uint32_t depth; /* functions that still use the exchange: it is freed at 0, after its end */
     bool is_reused;
     bool is_retried;
-    bool is_sent;    /* bytes of the request were given to a connection, now or before a retry */
-    bool is_written; /* all of them have left */
-    bool has_answer; /* at least one byte came */
+    bool is_sent;    /* bytes of the request went to a connection, now or before a retry */
+    bool is_written; /* the whole request went to the kernel */
+    bool has_answer; /* at least one byte of an answer came */
     bool is_keep_alive;
     bool is_paused;
-    bool is_standing; /* no idle deadline */
-    bool is_step_due; /* the timer runs for a deferred step */
+    bool is_standing; /* the engine said that the answer stands still: no idle deadline */
+    bool is_step_due; /* the timer will process input that came before a pause */
     bool is_half_closing;
     bool is_half_closed;
     bool is_ended;
 
-    struct slice body; /* the caller's, when it is large; else it stands in `request` */
+    struct slice body; /* a large body, which stays the caller's; a small one is in `request` */
     size_t request_bytes;
-    char request[]; /* head, blank line, body */
+    char request[]; /* head, blank line, small body */
 };
 
 static void on_read(h2o_socket_t *socket, const char *error);
@@ -88,8 +88,8 @@ static void connection_close(struct http1_connection *connection)
     mem_free(connection);
 }
 
-/* Keeps it for the next exchange, unless enough are kept: after a burst their descriptors go back,
- * here and at the engine. */
+/* Keeps the connection for a later exchange. When LIMIT_UPSTREAM_IDLE connections are idle it is
+ * closed, so that the descriptors of a burst are given back here and in the engine. */
 static void connection_park(struct http1_connection *connection)
 {
     struct http1_client *client = connection->client;
@@ -101,7 +101,7 @@ static void connection_park(struct http1_connection *connection)
     client->connections_idle++;
     connection->below = client->idle;
     client->idle = connection;
-    /* Read on: the engine may close it, or break the protocol by speaking unasked. */
+    /* An idle connection is read: the engine may close it, or send bytes that nobody asked for. */
     h2o_socket_read_start(connection->socket, on_read);
 }
 
@@ -116,7 +116,7 @@ static void connection_unpark(struct http1_connection *connection)
 
 enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED, CONNECT_FOREIGN };
 
-/* A process of another user that bound the path would see every prompt. */
+/* Whether another user's process listens at the path: it would see every prompt. */
 static bool connection_is_foreign(const struct http1_client *client, int fd)
 {
     struct ucred peer;
@@ -127,13 +127,13 @@ static bool connection_is_foreign(const struct http1_client *client, int fd)
            (int64_t)peer.uid != client->options.peer_uid;
 }
 
-/* A Unix socket connects at once, or the backlog is full (EAGAIN), or nobody listens. */
+/* A Unix socket connects at once, or fails at once: with EAGAIN when the backlog is full. */
 static enum connect_result connection_open(struct http1_client *client,
                                            struct http1_connection **out)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return CONNECT_LATER; /* no descriptor now */
+        return CONNECT_LATER; /* there may be a free descriptor later */
     if (connect(fd, (const struct sockaddr *)&client->address, sizeof(client->address)) != 0) {
         int cause = errno;
         close(fd);
@@ -166,7 +166,7 @@ static bool may_park(const struct http1_exchange *exchange)
            exchange->connection->socket->input->size == 0;
 }
 
-/* Tells the end, once; the exchange may be freed when this returns. */
+/* Calls `ended`, once. The exchange may be freed when this returns. */
 static void finish(struct http1_exchange *exchange, enum status status)
 {
     if (exchange->is_ended)
@@ -180,7 +180,7 @@ static void finish(struct http1_exchange *exchange, enum status status)
             connection_close(exchange->connection);
         exchange->connection = NULL;
     } else {
-        client->connections_open--; /* the place that was held for the connection to come */
+        client->connections_open--; /* it counted the connection that was not made */
     }
     if (exchange->previous != NULL)
         exchange->previous->next = exchange->next;
@@ -207,7 +207,7 @@ static void lose(struct http1_exchange *exchange, bool is_clean_end)
     } else if (exchange->is_half_closing) {
         finish(exchange, STATUS_CANCELLED);
     } else if (exchange->is_reused && !exchange->is_retried) {
-        /* The engine closed an idle connection just as it was taken: nothing was begun on it. */
+        /* The engine closed the idle connection while it was taken, so it has begun nothing. */
         connection_close(exchange->connection);
         exchange->connection = NULL;
         exchange->client->connections_open++;
@@ -235,7 +235,7 @@ static void on_written(h2o_socket_t *socket, const char *error)
     struct http1_exchange *exchange = connection->exchange;
     ASSERT(exchange != NULL); /* a connection is parked only after its write */
     if (error != NULL)
-        return; /* the engine stopped reading; an answer may have come first, so reading tells */
+        return; /* the engine stopped reading; whether it sent an answer first, reading shows */
     exchange->is_written = true;
     if (exchange->is_half_closing)
         half_close_now(exchange);
@@ -267,7 +267,7 @@ static void fail_later(struct http1_exchange *exchange, enum status status)
     loop_timer_arm(exchange->timer, 0);
 }
 
-/* Takes an idle connection, or connects. The exchange holds a place in connections_open. */
+/* Takes an idle connection, or connects. connections_open already counts the exchange. */
 static void attempt(struct http1_exchange *exchange, bool may_reuse)
 {
     struct http1_client *client = exchange->client;
@@ -276,7 +276,7 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
     if (exchange->is_reused) {
         client->idle = connection->below;
         client->connections_idle--;
-        client->connections_open--; /* the idle one had its own place */
+        client->connections_open--; /* the idle connection was counted already */
         send_request(exchange, connection);
         return;
     }
@@ -329,7 +329,7 @@ static void on_timer(void *context)
 
 /* --- receiving ----------------------------------------------------------------------------- */
 
-/* What the caller is told; a number that cannot be understood counts as not given. */
+/* What the caller gets of a head. A number that is malformed counts as not given. */
 static struct http1_head read_head(const struct http1_response *response)
 {
     struct http1_head head = {.code = response->code};
@@ -348,7 +348,7 @@ static struct http1_head read_head(const struct http1_response *response)
     return head;
 }
 
-/* Parses the head at the front of the input. False when there is no more to do now. */
+/* Parses the head at the front of the input; false when there is nothing more to parse now. */
 static bool process_head(struct http1_exchange *exchange)
 {
     h2o_socket_t *socket = exchange->connection->socket;
@@ -398,8 +398,8 @@ static void process_length(struct http1_exchange *exchange)
         finish(exchange, STATUS_OK);
 }
 
-/* Everything that came is decoded and handed over at once; bytes behind the last chunk stay, so
- * that the connection is not used again. */
+/* Decodes all chunks that came and hands them over at once. Bytes after the last chunk stay in the
+ * input, which keeps the connection from being used again (may_park). */
 static void process_chunked(struct http1_exchange *exchange)
 {
     h2o_socket_t *socket = exchange->connection->socket;
@@ -419,7 +419,8 @@ static void process_chunked(struct http1_exchange *exchange)
         return;
     }
     h2o_buffer_consume(&socket->input, socket->input->size - (size_t)left);
-    exchange->framing = HTTP1_RESPONSE_LENGTH; /* complete: nothing is left of the body */
+    /* The body is complete, also when the caller pauses now and resumes later. */
+    exchange->framing = HTTP1_RESPONSE_LENGTH;
     exchange->body_left = 0;
     if (!exchange->is_paused)
         finish(exchange, STATUS_OK);
@@ -453,7 +454,7 @@ static void idle_arm(struct http1_exchange *exchange)
         loop_timer_arm(exchange->timer, exchange->client->options.idle_timeout_ms);
 }
 
-/* Works off the input; the exchange may be freed when this returns. */
+/* Processes the input. The exchange may be freed when this returns. */
 static void process(struct http1_exchange *exchange)
 {
     exchange->depth++;
@@ -483,14 +484,14 @@ static void on_read(h2o_socket_t *socket, const char *error)
     exchange->is_step_due = false;
     exchange->depth++;
     process(exchange);
-    /* A pause inside leaves the end for later: the socket tells it again when reading resumes. */
+    /* If a callback paused the exchange, the socket reports its end again when reading resumes. */
     if (error != NULL && !exchange->is_ended && !exchange->is_paused)
         lose(exchange, error == h2o_socket_error_closed);
     exchange->depth--;
     release_if_over(exchange);
 }
 
-/* --- what callers see ---------------------------------------------------------------------- */
+/* --- public functions ---------------------------------------------------------------------- */
 
 enum status http1_client_create(struct http1_client **out,
                                 const struct http1_client_options *options)
@@ -575,7 +576,7 @@ void http1_exchange_pause(struct http1_exchange *exchange)
     exchange->is_paused = true;
     exchange->is_step_due = false;
     if (exchange->connection == NULL)
-        return; /* the connecting goes on, with its timer */
+        return; /* connecting goes on, and so does its timer */
     loop_timer_disarm(exchange->timer);
     h2o_socket_read_stop(exchange->connection->socket);
 }
@@ -588,7 +589,7 @@ void http1_exchange_resume(struct http1_exchange *exchange)
     if (exchange->connection == NULL)
         return;
     h2o_socket_read_start(exchange->connection->socket, on_read);
-    /* What had come before the pause is worked off from the loop, not under the caller's feet. */
+    /* The loop processes what came before the pause: no callback runs inside this call. */
     exchange->is_step_due = true;
     loop_timer_arm(exchange->timer, 0);
 }
@@ -610,7 +611,7 @@ void http1_exchange_half_close(struct http1_exchange *exchange)
         half_close_now(exchange); /* or when the request has been written */
         return;
     }
-    fail_later(exchange, STATUS_CANCELLED); /* nothing was sent: there is nobody to tell */
+    fail_later(exchange, STATUS_CANCELLED); /* nothing was sent, so the engine need not know */
 }
 
 void http1_exchange_cancel(struct http1_exchange *exchange)

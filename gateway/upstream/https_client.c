@@ -190,7 +190,8 @@ static enum status wait_left(const struct https_client *https, int64_t *left_us)
     return STATUS_OK;
 }
 
-/* Waits until the descriptor is ready or the call's time is over. */
+/* Waits until the descriptor is ready, the call's time is over (DEADLINE) or is_over is set
+ * (CANCELLED). */
 static enum status wait_ready(const struct https_client *https, int descriptor, short events)
 {
     for (;;) {
@@ -208,7 +209,7 @@ static enum status wait_ready(const struct https_client *https, int descriptor, 
     }
 }
 
-/* OK with *error set when this address did not take the connection. */
+/* Tries one address. OK with `*error` set (errno) when it did not accept the connection. */
 static enum status connect_one(struct https_client *https, const struct addrinfo *address,
                                int *error)
 {
@@ -236,8 +237,8 @@ static enum status connect_one(struct https_client *https, const struct addrinfo
     return status;
 }
 
-/* An address that swallows what it is sent has its share of the time, not that of those behind it:
- * one of `left` as much of what is left, the last one all of it. */
+/* An address that never answers must leave time for the addresses after it. With `left` addresses
+ * to try, this one gets 1/left of the time that is left; the last one gets all of it. */
 static enum status connect_share(struct https_client *https, const struct addrinfo *address,
                                  size_t left, int *error)
 {
@@ -292,7 +293,7 @@ static enum status connect_socket(struct https_client *https)
     return status;
 }
 
-/* What went wrong in TLS, as a person can act on it. */
+/* The failure of a handshake, read or write, in words that tell an operator what to look at. */
 static enum status tls_failed(const struct https_client *https, const char *doing)
 {
     long verdict = https->is_plain ? X509_V_OK : SSL_get_verify_result(https->ssl);
@@ -305,7 +306,7 @@ static enum status tls_failed(const struct https_client *https, const char *doin
     FAIL(STATUS_IO, "the connection to %s port %s ended %s", https->host, https->port, doing);
 }
 
-/* Waits for what OpenSSL wants; IO when it wants nothing any more. */
+/* Waits until OpenSSL can go on; fails (tls_failed) when the connection is over. */
 static enum status tls_wait(const struct https_client *https, int result, const char *doing)
 {
     int error = SSL_get_error(https->ssl, result);
@@ -415,13 +416,15 @@ static enum status read_plain(struct https_client *https, char bytes[READ_BYTES]
     return STATUS_OK;
 }
 
-/* Reads some more; *is_end when the server has closed in the proper way. */
+/* Reads what has come, at least one byte. `*is_end` is true when the server closed properly: over
+ * TLS with close_notify. */
 static enum status read_more(struct https_client *https, bool *is_end)
 {
     char bytes[READ_BYTES];
     int64_t left_us;
     *is_end = false;
-    TRY(wait_left(https, &left_us)); /* whoever sends without end never makes us wait */
+    /* A server that sends without a pause never makes us wait, so the time is checked here too. */
+    TRY(wait_left(https, &left_us));
     for (;;) {
         size_t got = 0;
         int result = 0;

@@ -14,10 +14,11 @@ enum { PORT_TLS = 443, PORT_PLAIN = 80, NAMESERVER_S = 2, NAMESERVER_TRIES = 2 }
 
 /* --- hosts and URLs --- */
 
-/* "name", "name:port", "[address]:port" as it stands in a URL. */
+/* HOST or HOST:PORT as in a URL, where HOST is a name, an IPv4 address or an IPv6 address in
+ * brackets. */
 struct authority {
-    struct slice host; /* with its brackets */
-    uint16_t port;     /* 0: not named */
+    struct slice host; /* an IPv6 address with its brackets */
+    uint16_t port;     /* 0 = not given */
 };
 
 static bool authority_is_host(struct slice host)
@@ -52,7 +53,7 @@ static bool authority_read(struct slice text, struct authority *out)
     return authority_is_host(out->host) && (!has_port || (port >= 1 && port <= UINT16_MAX));
 }
 
-/* The next of a list with commas; false at its end. */
+/* Takes the next host off a list with commas or spaces between hosts; false at its end. */
 static bool hosts_next(struct slice *rest, struct slice *out)
 {
     while (rest->length > 0 && (rest->bytes[0] == ',' || rest->bytes[0] == ' '))
@@ -89,8 +90,8 @@ enum status key_fetch_ports(const char *hosts, uint16_t *ports, size_t capacity,
 
 struct url {
     bool is_plain;
-    struct authority authority; /* with its port */
-    struct slice origin;        /* "https://host:port" as it stands there */
+    struct authority authority; /* its port is never 0 */
+    struct slice origin;        /* everything before the path */
     const char *path;
 };
 
@@ -140,7 +141,7 @@ static enum status url_check(const char *text, const char *hosts, struct url *ou
                    "jwks_url must be https://HOST[:PORT]/PATH, without a fragment.");
     if (out->is_plain && !url_is_loopback(out->authority.host))
         FAIL_PARAM(STATUS_FORBIDDEN, "jwks_url",
-                   "Without TLS jwks_url may name an address of this machine alone (127.0.0.1).");
+                   "Without TLS, jwks_url may only name an address of this machine (127.0.0.1).");
     while (hosts_next(&rest, &one)) {
         if (authority_read(one, &named) && named.host.length == out->authority.host.length &&
             strncasecmp(named.host.bytes, out->authority.host.bytes, named.host.length) == 0 &&
@@ -148,8 +149,8 @@ static enum status url_check(const char *text, const char *hosts, struct url *ou
             return STATUS_OK;
     }
     FAIL_PARAM(STATUS_FORBIDDEN, "jwks_url",
-               "Host and port of jwks_url are not among those that the server may fetch keys from "
-               "(--jwks-hosts).");
+               "The server may not fetch keys from the host and port of jwks_url; its operator "
+               "allows hosts with --jwks-hosts.");
 }
 
 enum status key_fetch_check(const char *url, const char *hosts)
@@ -163,14 +164,14 @@ enum status key_fetch_check(const char *url, const char *hosts)
 static bool accepts_four(uint32_t address)
 {
     return address >> 24 != 0 &&      /* 0.0.0.0/8: this network */
-           address >> 16 != 0xA9FE && /* 169.254.0.0/16: link-local, a cloud's metadata */
+           address >> 16 != 0xA9FE && /* 169.254.0.0/16: link-local, cloud metadata services */
            address >> 28 < 0xE;       /* 224.0.0.0/4 multicast, 240.0.0.0/4 reserved, broadcast */
 }
 
 bool key_fetch_accepts(const struct sockaddr *address)
 {
     static const struct in6_addr metadata = {
-        /* fd00:ec2::254, a cloud's metadata */
+        /* fd00:ec2::254, the metadata service of a cloud */
         {{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}}};
     if (address->sa_family == AF_INET)
         return accepts_four(
@@ -189,10 +190,11 @@ bool key_fetch_accepts(const struct sockaddr *address)
 
 /* --- the exchange --- */
 
-/* A nameserver that does not answer holds this thread, and an end of the process that waits for it,
- * for seconds instead of half a minute. With numbers of our own glibc no more notices that
- * resolv.conf has changed: so it is read each time, unless the sandbox hides it (it opens files,
- * not names: one that took its place since the start is another); then what is known stays. */
+/* Sets the resolver's timeouts, so that a nameserver that does not answer blocks this thread, and a
+ * shutdown that waits for it, for seconds instead of half a minute. Once a program has set
+ * timeouts, glibc no longer reloads resolv.conf when it changes; so we read the file at each call.
+ * If the sandbox hides the file, the settings read last stay: Landlock lets us open the file that
+ * was there at the start, but not a file that has replaced it. */
 static void fetch_hurry_resolver(void)
 {
     int file = open(_PATH_RESCONF, O_RDONLY | O_CLOEXEC);
@@ -202,7 +204,7 @@ static void fetch_hurry_resolver(void)
         return;
     if ((_res.options & RES_INIT) != 0)
         res_nclose(&_res);
-    memset(&_res, 0, sizeof _res); /* numbers that it finds glibc takes for the file's */
+    memset(&_res, 0, sizeof _res); /* res_init keeps timeouts that are set */
     if (res_init() != 0)
         return;
     _res.retrans = NAMESERVER_S;
@@ -218,7 +220,7 @@ static enum status fetch_call(struct https_client *https, const char *path, stru
     enum status status = https_client_call(https, &request, &answer);
     if (status == STATUS_OK && answer.code != 200)
         status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
-                             "the URL of keys was answered with %d", answer.code);
+                             "the key set's URL was answered with HTTP %d", answer.code);
     if (status == STATUS_OK) {
         buffer_append_slice(out, buffer_slice(&answer.body));
         status = out->status;

@@ -149,11 +149,12 @@ static void test_down_then_up(void **state)
     edge_text_has(answer, "could not be read yet");
     for (int i = 0; i < 3000; i++) {
         assert_int_equal(edge_kit_admin("GET", issuer_path, ""), 200);
-        if (strstr(answer, "\"jwks_error\":\"the URL of keys was answered with 503\"") != NULL)
+        if (strstr(answer, "\"jwks_error\":\"the key set's URL was answered with HTTP 503\"") !=
+            NULL)
             break;
         usleep(10000);
     }
-    edge_text_has(answer, "\"jwks_error\":\"the URL of keys was answered with 503\"");
+    edge_text_has(answer, "\"jwks_error\":\"the key set's URL was answered with HTTP 503\"");
     edge_text_has(answer, "\"jwks_fetched_at\":null");
     /* Another word of the admin's: it is asked at once. */
     source_set(0, 1);
