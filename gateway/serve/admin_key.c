@@ -20,12 +20,13 @@ struct work {
     const struct config *config;
     struct rights rights;
     int data;
-    int locks[LOCKS]; /* -1 = not held */
+    int locks[LOCKS]; /* -1 = not taken */
     struct store *store;
     struct auth *auth;
 };
 
-/* A running edge has its keys in memory: it would neither know this one nor keep what it writes. */
+/* Takes the locks of a server. A running edge has its keys in memory: it would not know the new
+ * key. */
 static enum status open_locks(struct work *work)
 {
     static const char *const names[LOCKS] = {"serve.lock", "edge.lock"};
@@ -35,8 +36,7 @@ static enum status open_locks(struct work *work)
         if (work->locks[i] < 0)
             FAIL(STATUS_IO, "%s: %s", names[i], strerrordesc_np(errno));
         if (flock(work->locks[i], LOCK_EX | LOCK_NB) != 0)
-            FAIL(STATUS_CONFLICT,
-                 "a server serves from %s: stop it, make the key, and start it again",
+            FAIL(STATUS_CONFLICT, "a server uses %s: stop it, make the key, and start it again",
                  work->config->data_dir);
     }
     return STATUS_OK;
@@ -49,8 +49,8 @@ static enum status open_all(struct work *work)
     const char *folder = work->config->data_dir;
     snprintf(path, sizeof path, "%s/banyan.db", folder);
     if (stat(path, &about) != 0)
-        FAIL(STATUS_NOT_FOUND, "%s: %s: no server has served from there; give its --data-dir", path,
-             strerrordesc_np(errno));
+        FAIL(STATUS_NOT_FOUND, "%s: %s: no server has used this directory; give its --data-dir",
+             path, strerrordesc_np(errno));
     TRY(rights_open_data(work->config, &work->data));
     TRY(open_locks(work));
     TRY(rights_decide(&work->rights, work->config));
@@ -66,7 +66,7 @@ static enum status make(struct work *work)
     snprintf(peer, sizeof peer, "banyan admin-key, user %u", (unsigned)getuid());
     TRY(auth_admin_key_make(work->auth, work->config->data_dir, SLICE("banyan admin-key"), peer,
                             &key));
-    printf("%s/admin.key: the value of %s, which has all scopes; start the server again\n",
+    printf("%s/admin.key holds the value of %s, which has all scopes; start the server again\n",
            work->config->data_dir, key.id);
     return STATUS_OK;
 }
@@ -84,7 +84,7 @@ enum status admin_key_run(const struct config *config, const struct config_sourc
         auth_close(work.auth);
     if (work.store != NULL)
         store_close(work.store);
-    if (status == STATUS_OK) /* what this has made belongs to whose the directory is */
+    if (status == STATUS_OK) /* new files get the owner of the directory */
         status = rights_give_data(&work.rights, work.data);
     else
         status_note_set(&note);

@@ -15,7 +15,7 @@
 
 enum { PATH_BYTES = LIMIT_OPTION_BYTES + 512, COPY_BYTES = 64 * 1024 };
 
-/* What opens doors: files, and folders with all plain files in them. */
+/* Secrets: single files, and folders of which every plain file is copied. */
 static const char *const secret_files[] = {"secrets", "admin.key"};
 static const char *const secret_folders[] = {"tls", "jwks"};
 enum {
@@ -58,7 +58,7 @@ static enum status copy_bytes(int from, int to, const char *path)
     return STATUS_OK;
 }
 
-/* A file that is not there is none; nor is what is no plain file. */
+/* Copies one plain file. Nothing is copied when there is no such file, or no plain file. */
 static enum status copy_secret(const char *from_folder, const char *to_folder, const char *name)
 {
     char from_path[PATH_BYTES];
@@ -81,7 +81,7 @@ static enum status copy_secret(const char *from_folder, const char *to_folder, c
     return status;
 }
 
-/* Names are kept through a power cut only when their folder is written, too. */
+/* A new name survives a power cut only once its folder has been synced too. */
 static enum status folder_sync(const char *folder, const char *name)
 {
     char path[PATH_BYTES];
@@ -155,7 +155,7 @@ static void folder_empty(const char *path)
         closedir(folder);
 }
 
-/* What could not be finished is no backup. */
+/* Removes a backup that could not be finished. */
 static void folder_remove(const char *path)
 {
     for (int i = 0; i < SECRET_FOLDERS; i++) {
@@ -171,7 +171,6 @@ static void folder_remove(const char *path)
 
 /* --- words --- */
 
-/* A word that is none of ours. */
 static enum status words_unknown(const char *word)
 {
     static const char *const names[] = {"--data-dir", "--to", "--with-secrets"};
@@ -199,7 +198,7 @@ static enum status words_read(int argc, const char *const *argv, struct words *o
             *value = argv[++i];
     }
     if (out->to == NULL || out->to[0] == '\0')
-        FAIL(STATUS_INVALID, "--to F is missing: the folder that is to be made");
+        FAIL(STATUS_INVALID, "--to F is missing: the folder to make");
     return STATUS_OK;
 }
 
@@ -209,7 +208,7 @@ enum status backup_run(int argc, const char *const *argv, const char *data_dir)
     TRY(words_read(argc, argv, &words));
     if (mkdir(words.to, 0700) != 0)
         FAIL(errno == EEXIST ? STATUS_EXISTS : STATUS_IO, "%s: %s", words.to,
-             errno == EEXIST ? "it is there already, and a backup takes nothing's place"
+             errno == EEXIST ? "it exists already, and a backup replaces nothing"
                              : strerrordesc_np(errno));
     enum status status = copy_databases(words.data_dir, words.to);
     if (status == STATUS_OK && words.has_secrets)
@@ -217,7 +216,7 @@ enum status backup_run(int argc, const char *const *argv, const char *data_dir)
     if (status == STATUS_OK)
         status = folder_sync(words.to, ".");
     if (status == STATUS_OK)
-        status = folder_sync(words.to, ".."); /* it was made there */
+        status = folder_sync(words.to, ".."); /* which has the new folder's name */
     if (status != STATUS_OK)
         folder_remove(words.to);
     return status;

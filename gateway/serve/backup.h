@@ -1,19 +1,20 @@
-/* backup: `banyan backup`: a copy of a data directory's databases, while a server uses it.
+/* backup: `banyan backup` copies the databases of a data directory while a server uses it.
  *
- * Owns:     the folder that it makes; it is there whole or not at all.
+ * Owns:     the folder that it makes; when it fails it removes the folder.
  * Thread:   the process's first.
- * Cost:     reads and writes all of both databases.
- * Not here: how they come to be of one moment (store_backup).
+ * Cost:     reads and writes both databases whole.
+ * Not here: how both copies come to be of one moment (store_backup).
  *
  *   banyan backup --data-dir D --to F [--with-secrets]
  *
- * F is a data directory: a server starts from it once it holds the secrets too. Without them
- * (--with-secrets) it opens nothing: stored are keyed hashes, sealed key sets.
+ * F is a data directory. A server can start from it once it holds the secrets too. A backup without
+ * --with-secrets gives nobody access: it holds keyed hashes of keys, and key sets that are sealed.
  */
 #pragma once
 
 #include "config/base/status.h"
 
-/* `data_dir`: where the environment says it is; NULL: not said. INVALID: wrong words; the others as
- * store_backup. */
+/* `argv` holds the words after "backup". `data_dir` is BANYAN_DATA_DIR, or NULL when it is not set.
+ * INVALID for wrong words, EXISTS when the folder exists, IO, STORAGE_FULL; else as store_backup().
+ */
 enum status backup_run(int argc, const char *const *argv, const char *data_dir);

@@ -14,10 +14,10 @@
 #include "config/base/log.h"
 #include "gateway/serve/sandbox.h"
 
-/* Where no user of the engine's own exists, root's engine becomes the user that owns nothing. */
+/* If the engine's user does not exist, an engine started by root becomes "nobody". */
 enum { RIGHTS_NOBODY = 65534 };
 
-/* What is weaker than it could be: told, or the end of the start. */
+/* Reports a weakness: with sandbox=required it fails, else it warns and says how to mend it. */
 static enum status decide_weaker(const struct rights *rights, const char *event, const char *why,
                                  const char *mend)
 {
@@ -36,11 +36,12 @@ static enum status decide_mode(struct rights *rights, const struct config *confi
     rights->landlock = rights->is_on ? sandbox_landlock() : 0;
     rights->sandbox = !rights->is_on ? "off" : rights->landlock > 0 ? "landlock" : "none";
     if (!rights->is_on)
-        LOG(LOG_WARN, "sandbox_off", LOG_TEXT("why", "the engine can open whatever its user can"));
+        LOG(LOG_WARN, "sandbox_off",
+            LOG_TEXT("why", "the engine can open every file that its user can"));
     else if (rights->landlock == 0)
         return decide_weaker(rights, "sandbox_none",
-                             "this kernel has no Landlock, so the engine can open whatever its "
-                             "user can",
+                             "this kernel has no Landlock, so the engine can open every file that "
+                             "its user can",
                              "boot with landlock in the kernel's list lsm=, or start as root with "
                              "the users banyan-edge and banyan-engine");
     return STATUS_OK;
@@ -63,13 +64,13 @@ static enum status user_find(const struct rights *rights, const char *name, bool
     snprintf(mend, sizeof mend,
              "run: useradd --system --user-group --no-create-home --shell /usr/sbin/nologin %.64s",
              name[0] != '\0' ? name : "NAME");
-    return decide_weaker(rights, "user_missing", "started as root, and there is no such user",
-                         mend);
+    return decide_weaker(rights, "user_missing",
+                         "the server was started as root, and this user does not exist", mend);
 }
 
-/* In a forked child that has become the edge's user: which of the things that the edge opens by
- * path is out of its reach; "" = none. A directory's own mode does not matter for D: it is given
- * to that user next. */
+/* Runs in a forked child that has become the edge's user. Names the option whose file that user
+ * cannot read, or "" when it can read all of them. Of the data directory only the path to it
+ * counts, not its mode: it is given to that user next. */
 static const char *reach_missing(const struct config *config)
 {
     struct stat about;
@@ -127,7 +128,8 @@ static enum status reach_try(const struct rights *rights, const struct config *c
     return STATUS_OK;
 }
 
-/* The edge keeps root's user, without its capabilities, where its own could not work. */
+/* Where the edge's user could not read what the edge needs, the edge stays root, without root's
+ * capabilities. */
 static enum status decide_edge(struct rights *rights, const struct config *config)
 {
     bool is_found = false;
@@ -158,7 +160,7 @@ static enum status decide_engine(struct rights *rights, const struct config *con
                   &rights->engine_group));
     if (rights->engine_user == rights->edge_user)
         FAIL_PARAM(STATUS_INVALID, "engine_user",
-                   "--engine-user and --edge-user are the same user; the engine must not own the "
+                   "--engine-user and --edge-user name the same user; the engine must not own the "
                    "edge's files");
     return STATUS_OK;
 }
@@ -201,22 +203,22 @@ enum status rights_open_data(const struct config *config, int *out)
     close(data);
     if (!is_own)
         FAIL(STATUS_FORBIDDEN,
-             "data directory %s belongs to user %d: start as that user, or run: chown -R %d %s",
+             "data directory %s belongs to user %d: start as this user, or run: chown -R %d %s",
              path, (int)about.st_uid, (int)geteuid(), path);
     FAIL(STATUS_FORBIDDEN,
-         "others can reach into data directory %s, where secrets are kept; run: chmod 700 %s", path,
+         "other users can read data directory %s, which holds secrets; run: chmod 700 %s", path,
          path);
 }
 
-/* One entry of a directory changes hands if it is a plain file of one name (a second name could
- * stand for a file elsewhere) and of a former owner. */
+/* Changes the owner of one entry of a directory, if it is a plain file with one name and belongs to
+ * root or to the directory's former owner. A file with two names could be a file elsewhere. */
 static enum status give_entry(int directory, const char *name, const struct stat *former,
                               uid_t user, gid_t group)
 {
     int entry = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat about;
     if (entry < 0)
-        return STATUS_OK; /* gone meanwhile */
+        return STATUS_OK; /* it was removed meanwhile */
     int failed = 0;
     if (fstat(entry, &about) == 0 && S_ISREG(about.st_mode) && about.st_nlink == 1 &&
         about.st_uid != user && (about.st_uid == 0 || about.st_uid == former->st_uid))

@@ -29,7 +29,7 @@ void sandbox_process(void)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* A process that is not dumpable does not own its files in /proc. */
+/* A process that is not dumpable may not write its files in /proc. */
 void sandbox_oom_score(int adjust)
 {
     char text[16];
@@ -39,7 +39,7 @@ void sandbox_oom_score(int adjust)
     int descriptor = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (descriptor >= 0) {
         ssize_t written = write(descriptor, text, (size_t)length);
-        (void)written; /* where it cannot be set, the kernel's own choice stands */
+        (void)written; /* without it the kernel chooses by size */
         close(descriptor);
     }
     if (was_dumpable == 0)
@@ -63,7 +63,7 @@ enum status sandbox_user(uid_t user, gid_t group)
         if (user != 0 && setgroups(0, NULL) != 0)
             FAIL(STATUS_FORBIDDEN, "groups cannot be given up: %s", strerrordesc_np(errno));
         if (setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0)
-            FAIL(STATUS_FORBIDDEN, "user %d cannot be taken on: %s", (int)user,
+            FAIL(STATUS_FORBIDDEN, "the process cannot become user %d: %s", (int)user,
                  strerrordesc_np(errno));
     }
     TRY(user_drop_capabilities());
@@ -72,13 +72,13 @@ enum status sandbox_user(uid_t user, gid_t group)
     uid_t saved = 0;
     if (getresuid(&real, &effective, &saved) != 0 || real != user || effective != user ||
         saved != user || (user != 0 && setuid(0) == 0))
-        FAIL(STATUS_FORBIDDEN, "user %d was not taken on", (int)user);
+        FAIL(STATUS_FORBIDDEN, "the process did not become user %d", (int)user);
     return STATUS_OK;
 }
 
 /* --- Landlock --- */
 
-/* The whole structure and all bits as of ABI 6: Debian 12's header has ABI 2's. */
+/* The structure and the bits of Landlock's ABI 6. Debian 12's header knows ABI 2 only. */
 struct landlock_rules {
     uint64_t files;
     uint64_t network;
@@ -133,7 +133,7 @@ static enum status files_allow(int rules, const struct landlock_rules *all,
     return STATUS_OK;
 }
 
-/* Debian 12's header does not have rules of ports. */
+/* A rule for a port, which Debian 12's header lacks. */
 struct landlock_port {
     uint64_t allowed_access;
     uint64_t port;
@@ -217,7 +217,7 @@ enum status sandbox_files(const struct sandbox_place *places, size_t count,
 
 #ifdef CALLS_ARCHITECTURE
 
-/* What a hijacked process would want and neither half uses. */
+/* System calls that an attacker would want and that neither edge nor engine uses. */
 /* clang-format off */
 static const uint32_t calls_denied[] = {
     SYS_execve, SYS_execveat, SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root,
@@ -235,8 +235,8 @@ static const uint32_t calls_denied[] = {
     SYS_ptrace,
 #endif
 };
-/* By path, on files of the same user: Landlock leaves the first ones to everybody, and Debian 12's
- * the last. The edge's databases set their modes themselves. */
+/* System calls that change files of the same user by path. Landlock does not restrict them, except
+ * SYS_truncate from ABI 3 on. The edge needs them: SQLite sets the modes of the databases. */
 static const uint32_t calls_of_files[] = {
     SYS_fchmodat, SYS_fchownat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr, SYS_lremovexattr,
     SYS_utimensat, SYS_truncate,
@@ -252,8 +252,9 @@ static const uint32_t calls_of_sockets[] = {
 enum {
     CALLS_INSTRUCTIONS = 256,
     CALLS_ARGUMENT = offsetof(struct seccomp_data, args), /* low half: little endian */
-    /* Nobody judged what is newer, and lists of what is denied do not hold it: fchmodat2 (452) is
-     * chmod again, setxattrat (463) setxattr. The C library does without. x32's lie beyond, too. */
+    /* Numbers from here on are refused: the lists above do not know these newer system calls, and
+     * some of them do what the lists deny (fchmodat2 is 452, setxattrat 463). The C library falls
+     * back to older calls. The numbers of x32 are greater, so they are refused too. */
     CALLS_UNJUDGED = 452,
 };
 
@@ -306,7 +307,8 @@ static void calls_judge(struct calls *calls, uint32_t number, uint32_t argument,
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
 
-/* A socket's family is AF_UNIX, or one of the internet's. Several values, hence not calls_judge. */
+/* A socket's family must be AF_UNIX or, with a network, AF_INET or AF_INET6. calls_judge compares
+ * with one value only. */
 static void calls_judge_socket(struct calls *calls, bool has_network)
 {
     uint8_t more = has_network ? 2 : 0;
@@ -321,8 +323,8 @@ static void calls_judge_socket(struct calls *calls, bool has_network)
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
 
-/* The terminal that a process was started from would run what is put into its input: TIOCSTI,
- * TIOCLINUX. Two values of one argument, hence not calls_judge. */
+/* TIOCSTI and TIOCLINUX put bytes into the input of a terminal, whose shell would run them.
+ * calls_judge compares with one value only. */
 static void calls_judge_ioctl(struct calls *calls)
 {
     calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5);
@@ -347,25 +349,27 @@ enum status sandbox_calls(bool is_edge, bool has_network)
         calls_refuse_all(&calls, calls_of_files, CALLS_COUNT(calls_of_files));
         calls_refuse_all(&calls, calls_of_sockets, CALLS_COUNT(calls_of_sockets));
     }
-    /* The flags of clone3 lie behind a pointer; without it the C library takes clone. A thread can
-     * have no namespace of its own, so this denies those as well as processes. */
+    /* The flags of clone3 are behind a pointer, where a filter cannot look; without clone3 the C
+     * library uses clone. clone must make a thread: this denies processes, and namespaces too,
+     * which a thread cannot have of its own. */
     calls_refuse(&calls, SYS_clone3, ENOSYS);
     if (!SANDBOX_IS_SANITIZED)
         calls_judge(&calls, SYS_clone, 0, BPF_JSET, CLONE_THREAD);
     calls_judge(&calls, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
-    /* Of itself alone: a limit of CPU time on the other half would be a signal to it. */
+    /* Only for itself: a limit on another process's CPU time would end in a signal to it. */
     calls_judge(&calls, SYS_prlimit64, 0, BPF_JEQ, 0);
     calls_judge_socket(&calls, has_network);
     calls_judge_ioctl(&calls);
     calls_return(&calls, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = calls.count, .filter = calls.code};
-    /* For threads that a device's driver has started by now, too. Where one has a filter of its own
-     * that is refused: then this thread alone has it, and that is no success. */
+    /* The filter applies to all threads, also to those that a device's driver has started. If
+     * another thread has a filter of its own, TSYNC fails: then this thread alone gets the filter,
+     * and the call fails. */
     long other = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
     if (other < 0 || (other > 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0))
         FAIL(STATUS_UNSUPPORTED, "system calls cannot be filtered: %s", strerrordesc_np(errno));
     if (other > 0)
-        FAIL(STATUS_UNSUPPORTED, "thread %ld has a filter of system calls of its own", other);
+        FAIL(STATUS_UNSUPPORTED, "thread %ld already has a filter of system calls", other);
     return STATUS_OK;
 }
 
@@ -375,7 +379,7 @@ enum status sandbox_calls(bool is_edge, bool has_network)
 {
     (void)is_edge;
     (void)has_network;
-    FAIL(STATUS_UNSUPPORTED, "no filter of system calls for this processor");
+    FAIL(STATUS_UNSUPPORTED, "there is no filter of system calls for this processor");
 }
 
 #endif

@@ -1,21 +1,20 @@
-/* sandbox: what the kernel takes from a process for good: user, files, network, system calls.
+/* sandbox: takes rights from a process for good: user, files, network, system calls.
  *
- * Owns:     nothing; every call is for the calling thread and all that it starts later, so it is
- *           made while there is one thread, but for a driver's (sandbox_calls). Nothing here can
- *           be taken back.
- * Thread:   the process's only one.
+ * Owns:     nothing.
+ * Thread:   the process's only one: the rules apply to the calling thread and to threads that it
+ *           starts later. Only sandbox_calls() reaches threads that exist already.
  * Cost:     a handful of system calls at start; the filter costs some 50 ns a system call.
- * Not here: who runs as whom and what each half needs (rights, serve_half).
+ * Not here: which user a process gets (rights), what edge and engine need (serve_half).
  *
- *   sandbox_process   always           no new privileges, not dumpable, no core file
- *   sandbox_user      started as root  user, group, no others, no capability
- *   sandbox_files     Landlock         no file but beneath the places; ABI 4: no TCP but to the
- *                                      network's ports;
- *                                      ABI 6: no signal and no abstract socket to others
- *   sandbox_group     Landlock         ABI 6: the same, but to those it forks from here on
- *   sandbox_calls     seccomp          no exec, no fork, no ptrace, no mount, no foreign signal, no
- *                                      socket (or only Unix sockets, and the network's), no change
- *                                      of a file's mode
+ *   function         when             the process can no longer
+ *   sandbox_process  always           gain privileges, be dumped or traced, write a core file
+ *   sandbox_user     started as root  be another user or group, or use a capability
+ *   sandbox_files    Landlock         open a path outside the given places;
+ *                                     ABI 4: use TCP, except to the network's ports;
+ *                                     ABI 6: reach other processes by signal or abstract socket
+ *   sandbox_group    Landlock         ABI 6: the same, except processes that it forks from now on
+ *   sandbox_calls    seccomp          exec, fork, ptrace, mount, signal others; use sockets that it
+ *                                     does not need; the engine: change a file's mode or owner
  */
 #pragma once
 
@@ -25,8 +24,8 @@
 
 #include "config/base/status.h"
 
-/* The leak checker stops threads with ptrace from a process that it clones, and reads /proc: builds
- * with it leave that open. */
+/* The leak checker clones a process that stops the threads with ptrace and reads /proc. Builds with
+ * a sanitizer therefore allow this. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANDBOX_IS_SANITIZED 1
 #elif defined(__has_feature)
@@ -38,54 +37,57 @@
 #define SANDBOX_IS_SANITIZED 0
 #endif
 
-/* Non-dumpable: no core, and nobody else's ptrace or /proc/PID/mem, of the same user neither. */
+/* No core file, no new privileges, and not dumpable: even processes of the same user can neither
+ * trace it nor read its memory. */
 void sandbox_process(void);
 
-/* Becomes this user and group alone, real, effective and saved, with no capability left. With the
- * user that it has already, only capabilities are given up. FORBIDDEN when the kernel refuses. */
+/* Becomes this user and group (real, effective, saved), without other groups and capabilities. If
+ * it is this user already, it only gives up capabilities. FORBIDDEN when the kernel refuses. */
 enum status sandbox_user(uid_t user, gid_t group);
 
-/* Landlock's version in this kernel: 0 = none, 2 = Debian 12, 4 has TCP, 6 has signals. */
+/* The version (ABI) of Landlock in this kernel: 0 = none, 2 = Debian 12, 4 knows TCP, 6 signals. */
 int sandbox_landlock(void);
 
-/* What may be done with a place. */
+/* What a process may do with a place. */
 enum sandbox_access {
     SANDBOX_READ,
-    SANDBOX_WRITE, /* files are made, changed and removed, too */
-    SANDBOX_NODE,  /* a device node: read, written, asked by ioctl */
+    SANDBOX_WRITE, /* also make, change and remove files */
+    SANDBOX_NODE,  /* a device node: read, write, ioctl */
 };
 
-/* A file or directory that stays reachable, with everything beneath it. */
+/* A file or directory that can still be opened, with everything beneath it. */
 struct sandbox_place {
     int descriptor; /* borrowed; O_PATH is enough */
     enum sandbox_access access;
 };
 
-/* Where a process may connect to over TCP: ports, whatever the address; names are asked for by UDP,
- * which Landlock does not know. None: no network. */
+/* The TCP ports to which a process may connect, at any address. Names are looked up over UDP, which
+ * Landlock does not restrict. No ports means no network. */
 enum { SANDBOX_PORTS = 16 };
 struct sandbox_network {
     uint16_t ports[SANDBOX_PORTS];
     size_t count;
 };
 
-/* Nothing but the places can be opened by path from here on; what is open already stays open.
- * UNSUPPORTED where the kernel has no Landlock. */
+/* From now on only the places can be opened by path; open files stay open. The caller keeps the
+ * descriptors of the places. `is_leader` says that sandbox_group() sets the rules for signals.
+ * UNSUPPORTED when the kernel has no Landlock. */
 enum status sandbox_files(const struct sandbox_place *places, size_t count,
                           const struct sandbox_network *network, bool is_leader);
 
-/* Before the forks of one whose death shall kill them: the signal of PR_SET_PDEATHSIG is one of its
- * own, which a sandbox_files would keep from them; as `is_leader` it leaves that to this. No new
- * privileges from here on. Nothing where Landlock has no rules of signals. */
+/* For a process whose death must kill processes that it forks: call it before the forks. The signal
+ * of PR_SET_PDEATHSIG comes from the dying process, so rules for signals that began after the forks
+ * would stop it. Does nothing when Landlock has no rules for signals (before ABI 6). */
 enum status sandbox_group(void);
 
-/* System calls that neither half needs are answered with EPERM. The edge may make and connect
- * sockets of AF_UNIX and set its files' modes; the engine may do neither. With `has_network` it may
- * make sockets of AF_INET and AF_INET6 too. For all threads that there are. UNSUPPORTED where there
- * is no filter for this processor, or none in the kernel; or where another thread has a filter of
- * its own: then the calling one alone has this. */
+/* Installs a filter in all threads that answers needless system calls with EPERM (calls that it
+ * does not know with ENOSYS). The edge may make and connect sockets of AF_UNIX and, with
+ * `has_network`, of AF_INET and AF_INET6, and may set modes of files. The engine may do neither.
+ * UNSUPPORTED when there is no filter for this processor, when the kernel has none, or when another
+ * thread has a filter already; in the last case the calling thread alone gets this one. */
 enum status sandbox_calls(bool is_edge, bool has_network);
 
-/* The engine is what the kernel should end first when memory runs out: its death costs answers,
- * the edge's death costs connections. Before sandbox_files. */
+/* Sets oom_score_adj (-1000 to 1000: the kernel ends processes with a high score first when memory
+ * runs out). The engine goes first: its death costs answers, the edge's death costs connections
+ * too. Call it before sandbox_files(), after which /proc cannot be opened. */
 void sandbox_oom_score(int adjust);

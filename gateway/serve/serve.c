@@ -24,13 +24,13 @@
 enum {
     BACKOFF_FIRST_MS = 100,
     BACKOFF_MOST_MS = 5000,
-    STEADY_AFTER_MS = 10000, /* having run this long, the next death starts from the first delay */
+    STEADY_AFTER_MS = 10000, /* a child that ran this long is restarted after the first delay */
     KILL_AFTER_DRAIN_MS = 10000,
-    ORPHAN_WAIT_MS = 10000, /* longer than an edge needs that ends now */
+    ORPHAN_WAIT_MS = 10000, /* more than an edge needs to end when its parent has died */
     ORPHAN_LOOK_MS = 20,
     ADDRESS_BYTES = 128,
     EXIT_CRASHED = 1,
-    EXIT_WRONG_CONFIG = 78, /* as in sysexits: another start would fail too */
+    EXIT_WRONG_CONFIG = 78, /* EX_CONFIG of sysexits.h: another start would fail too */
 };
 
 struct serve;
@@ -39,25 +39,25 @@ struct child {
     const char *name;
     enum status (*run)(struct serve *serve, int ready_descriptor);
     pid_t pid; /* 0 = not running */
-    int ready; /* read end of the ready pipe, -1 once it has spoken */
-    int asks;  /* the same of the edge, from then on: a byte is a reload by an admin; or -1 */
+    int ready; /* read end of the ready pipe until the child has written to it; then -1 */
+    int asks;  /* the edge's pipe from then on: a byte means that an admin reloaded; else -1 */
     bool was_ready;
-    bool is_hung; /* killed for it, and not reaped yet */
+    bool is_hung; /* killed because it hung, and not reaped yet */
     enum edge_deaths_of deaths_of;
     struct pulse *pulse;
     struct watchdog watchdog;
     int64_t started_us;
-    int64_t start_at_us; /* when a dead child is started again */
+    int64_t start_at_us; /* earliest time for the next start of a dead child */
     uint32_t backoff_ms;
 };
 
 struct serve {
     const struct config *config;
     const struct config_sources *sources;
-    const struct config *reloaded; /* ours, NULL until there was a reload */
+    const struct config *reloaded; /* one reference is ours; NULL until the first reload */
     struct rights rights;
     pid_t pid;
-    int lock; /* D/serve.lock, held by the parent alone; -1 = not held */
+    int lock; /* D/serve.lock, which only the parent keeps; -1 = not taken */
     int public_descriptor;
     int admin_descriptor;
     char public_address[ADDRESS_BYTES];
@@ -88,8 +88,9 @@ static struct serve_half_options child_options(const struct serve *serve, const 
                                        .pulse = child->pulse};
 }
 
-/* A child parses what strangers have written. It shares memory with the parent only for its own
- * signs of life and, the edge, for the deaths that it shows. */
+/* Unmaps what a child does not need of the parent's shared memory, because a child parses data from
+ * outside. A child keeps its own pulse; the edge also keeps the counts of deaths, which it
+ * shows. */
 static void child_forget(struct serve *serve, const struct child *child)
 {
     if (child == &serve->edge) {
@@ -123,8 +124,8 @@ static bool child_would_fail_again(enum status status)
            status == STATUS_EXISTS || status == STATUS_FORBIDDEN;
 }
 
-/* In the new process: never returns. A child does not outlive its parent; it leaves the parent's
- * process group, so that Ctrl-C reaches the parent alone, which then ends both in their order. */
+/* The child's process; never returns. It ends when its parent ends. It leaves the parent's process
+ * group, so that Ctrl-C reaches the parent only, which then ends both children in order. */
 _Noreturn static void child_main(struct serve *serve, struct child *child, int ready_descriptor)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -147,7 +148,7 @@ _Noreturn static void child_main(struct serve *serve, struct child *child, int r
     exit(child_would_fail_again(status) ? EXIT_WRONG_CONFIG : EXIT_CRASHED);
 }
 
-/* Fails when the system has no descriptor, process or memory for it. */
+/* Starts a child. IO when the system has no descriptor, process or memory for it. */
 static enum status child_fork(struct serve *serve, struct child *child)
 {
     int ends[2];
@@ -186,7 +187,7 @@ static void child_close_pipes(struct child *child)
     child->ready = child->asks = -1;
 }
 
-/* When to try again. */
+/* Sets the time of the next start. */
 static void child_put_off(struct child *child, bool was_steady)
 {
     if (was_steady || child->backoff_ms == 0)
@@ -197,7 +198,7 @@ static void child_put_off(struct child *child, bool was_steady)
     child->start_at_us = now_us() + child->backoff_ms * INT64_C(1000);
 }
 
-/* One that cannot be started is one that has died: the other half goes on meanwhile. */
+/* A child that cannot be started counts as one that died; the other child goes on meanwhile. */
 static void child_start(struct serve *serve, struct child *child)
 {
     if (child_fork(serve, child) == STATUS_OK)
@@ -209,7 +210,6 @@ static void child_start(struct serve *serve, struct child *child)
         LOG_NUMBER("restart_in_ms", child->backoff_ms));
 }
 
-/* The parent's own record of a death. */
 static void child_ended(struct serve *serve, struct child *child, int wait_status)
 {
     child_put_off(child, now_us() - child->started_us >= STEADY_AFTER_MS * INT64_C(1000));
@@ -223,7 +223,8 @@ static void child_ended(struct serve *serve, struct child *child, int wait_statu
         LOG_NUMBER("restart_in_ms", child->backoff_ms));
 }
 
-/* What the edge says from now on comes with SIGIO: this process waits for signals alone. */
+/* Makes the kernel send SIGIO when the edge writes to its pipe, because this process waits for
+ * signals only. */
 static void child_listen(struct child *child, pid_t own)
 {
     if (fcntl(child->ready, F_SETOWN, own) != 0 ||
@@ -235,7 +236,7 @@ static void child_listen(struct child *child, pid_t own)
     child->ready = -1;
 }
 
-/* Takes the ready byte when it is there. */
+/* Reads the ready byte if it has come. */
 static void child_poll_ready(struct serve *serve, struct child *child)
 {
     if (child->ready < 0)
@@ -268,7 +269,8 @@ static void serve_announce(struct serve *serve)
     fflush(stdout);
 }
 
-/* Reaps what died; a wrong configuration ends the whole server if that half was never ready. */
+/* Reaps children that died. UNAVAILABLE, which ends the server, when a child could not start for a
+ * reason that would meet the next start too, and was never ready. */
 static enum status serve_reap(struct serve *serve)
 {
     for (;;) {
@@ -285,7 +287,8 @@ static enum status serve_reap(struct serve *serve)
         child_ended(serve, child, wait_status);
         bool is_config = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_WRONG_CONFIG;
         if (is_config && !child->was_ready)
-            FAIL(STATUS_UNAVAILABLE, "the %s could not start; its message is above", child->name);
+            FAIL(STATUS_UNAVAILABLE, "the %s could not start; its reason stands above",
+                 child->name);
     }
 }
 
@@ -295,8 +298,8 @@ static void serve_restart(struct serve *serve, struct child *child)
         child_start(serve, child);
 }
 
-/* How long it may be silent, in microseconds; INT64_MAX: for ever. A step may take --step-ms, an
- * engine waits for its ranks before it ends by itself. */
+/* How long a child may be silent, in microseconds; INT64_MAX = for ever. An engine gets --step-ms
+ * more for its step, and LIMIT_RANK_WAIT_MS more to find by itself that a rank hangs. */
 static int64_t serve_silence_us(const struct serve *serve, const struct child *child)
 {
     int64_t most_ms = serve->config->hang_timeout_s * 1000;
@@ -308,8 +311,8 @@ static int64_t serve_silence_us(const struct serve *serve, const struct child *c
     return most_ms * 1000;
 }
 
-/* Ends a half that is there and does nothing: clients are told, another one is started. One
- * that a debugger holds is left alone. */
+/* Kills a child that hangs, unless a debugger traces it. Its clients then get an error, and
+ * serve_restart() starts another child. */
 static void serve_look(struct serve *serve, struct child *child)
 {
     int64_t now = now_us();
@@ -329,10 +332,10 @@ static void serve_look(struct serve *serve, struct child *child)
     LOG(LOG_ERROR, "child_hung", LOG_TEXT("name", child->name), LOG_NUMBER("pid", child->pid),
         LOG_NUMBER("silent_ms", silent_us / 1000), LOG_NUMBER("stopped", process.is_stopped));
     child->is_hung = true;
-    kill(child->pid, SIGKILL); /* it could not obey another signal */
+    kill(child->pid, SIGKILL); /* a child that hangs may not handle another signal */
 }
 
-/* Milliseconds until something is due: a restart, a look at signs of life or at the ready pipes. */
+/* Milliseconds until the next restart, look at the pulses, or look at the ready pipes. */
 static int64_t serve_wait_ms(const struct serve *serve)
 {
     int64_t wait_ms = 3600 * 1000;
@@ -356,8 +359,8 @@ static int serve_wait_signal(const struct serve *serve, int64_t wait_ms)
     return sigtimedwait(&serve->signals, NULL, &wait);
 }
 
-/* The edge reads the options again in its own process; what it takes is checked here first, since a
- * restarted edge begins with the parent's. True when they are taken. */
+/* Reads the options again, and is true when they are valid. The edge reads them in its own process;
+ * the parent needs them too, because a restarted edge begins with the parent's options. */
 static bool serve_reload(struct serve *serve)
 {
     const struct config *next = NULL;
@@ -371,7 +374,7 @@ static bool serve_reload(struct serve *serve)
     return true;
 }
 
-/* The edge has done it already, for an admin: nobody is signalled. */
+/* Reloads after the edge did so for an admin. The edge needs no signal then. */
 static void serve_hear(struct serve *serve)
 {
     char bytes[16];
@@ -380,7 +383,7 @@ static void serve_hear(struct serve *serve)
     ssize_t got = read(serve->edge.asks, bytes, sizeof bytes);
     if (got > 0)
         (void)serve_reload(serve);
-    if (got == 0) { /* it has ended */
+    if (got == 0) { /* the edge has ended */
         close(serve->edge.asks);
         serve->edge.asks = -1;
     }
@@ -404,8 +407,8 @@ static enum status serve_watch(struct serve *serve)
     }
 }
 
-/* From now on the edge's copies alone keep the addresses: when it closes them, clients are refused
- * instead of waiting in a backlog that nobody reads. */
+/* From now on only the edge has the listening sockets open. When it closes them, clients are
+ * refused at once instead of waiting in a backlog that nobody reads. */
 static void serve_close_listeners(struct serve *serve)
 {
     if (serve->public_descriptor >= 0)
@@ -415,8 +418,8 @@ static void serve_close_listeners(struct serve *serve)
     serve->public_descriptor = serve->admin_descriptor = -1;
 }
 
-/* Asks one child to end and waits: its drain time, then ten seconds, then SIGKILL. Whoever asks
- * again means now. */
+/* Asks one child to end and waits for it: for its drain times and KILL_AFTER_DRAIN_MS more; then it
+ * kills the child. A second SIGTERM or SIGINT is passed on, and ends the drain. */
 static void serve_end_child(struct serve *serve, struct child *child)
 {
     if (child->pid == 0)
@@ -448,12 +451,13 @@ static enum status open_lock(struct serve *serve, int data)
         FAIL(STATUS_IO, "serve.lock: %s", strerror(errno));
     if (flock(serve->lock, LOCK_EX | LOCK_NB) != 0)
         FAIL(STATUS_CONFLICT,
-             "another banyan serves from the data directory %s; give this one another --data-dir",
+             "another server uses the data directory %s; give this one another --data-dir",
              serve->config->data_dir);
     return STATUS_OK;
 }
 
-/* The edge of a parent that was killed ends by itself, and holds the addresses until then. */
+/* Waits for the edge of a parent that was killed: it ends by itself, and keeps the addresses until
+ * then. */
 static enum status open_wait_for_orphan(const struct serve *serve, int data)
 {
     int lock = openat(data, "edge.lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -467,7 +471,7 @@ static enum status open_wait_for_orphan(const struct serve *serve, int data)
     close(lock);
     if (waited_ms >= ORPHAN_WAIT_MS)
         FAIL(STATUS_CONFLICT,
-             "another banyan serves from the data directory %s; give this one another --data-dir",
+             "another server uses the data directory %s; give this one another --data-dir",
              serve->config->data_dir);
     return STATUS_OK;
 }
@@ -491,7 +495,8 @@ static enum status serve_open(struct serve *serve)
 {
     const struct config *config = serve->config;
     if (config->model[0] == '\0')
-        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
+        FAIL(STATUS_INVALID, "no model: set --model FILE.gguf, BANYAN_MODEL, or \"model\" in the "
+                             "file of --config");
     sandbox_process();
     TRY(pulse_create(&serve->engine.pulse));
     TRY(pulse_create(&serve->edge.pulse));
@@ -538,7 +543,7 @@ enum status serve_run(const struct config *config, const struct config_sources *
         serve_close_listeners(&serve);
         serve_end_child(&serve, &serve.edge);
         serve_end_child(&serve, &serve.engine);
-        signal(SIGIO, SIG_IGN); /* the edge's pipe has closed: that would end this process */
+        signal(SIGIO, SIG_IGN); /* the end of the edge's pipe sends one, which would end us */
         sigprocmask(SIG_SETMASK, &serve.signals_before, NULL);
         status_note_set(&note);
     }

@@ -28,20 +28,20 @@
 enum {
     PATH_BYTES = 1024,
     PLACES_MAX = 32,
-    DEVICE_PLACES_MAX = 36, /* nodes of one device, and folders */
-    LOCK_WAIT_MS = 5000,    /* an engine whose parent was killed is ending meanwhile */
+    DEVICE_PLACES_MAX = 36, /* nodes of one device, and folders of its driver */
+    LOCK_WAIT_MS = 5000,    /* time for an engine to end whose parent was killed */
     LOCK_LOOK_MS = 20,
-    RANKS_END_MS = 5000,    /* to free their memory; who needs more is killed */
-    ENGINE_OOM_SCORE = 500, /* of 1000: before the edge, whatever their sizes */
+    RANKS_END_MS = 5000,    /* time for ranks to free their memory and end */
+    ENGINE_OOM_SCORE = 500, /* of 1000: the engine is ended before the edge, whatever their sizes */
 };
 
-/* Places that stay reachable; their descriptors are closed once the rules are made. */
+/* Places for the sandbox; their descriptors are closed once the rules are made. */
 struct places {
     struct sandbox_place places[PLACES_MAX + LIMIT_ENGINES * DEVICE_PLACES_MAX];
     size_t count;
 };
 
-/* What is not there cannot be opened afterwards either. */
+/* A path that does not exist now cannot be opened later either. */
 static void places_add(struct places *places, const char *path, enum sandbox_access access)
 {
     int descriptor = open(path, O_PATH | O_CLOEXEC);
@@ -51,7 +51,7 @@ static void places_add(struct places *places, const char *path, enum sandbox_acc
     places->places[places->count++] = (struct sandbox_place){descriptor, access};
 }
 
-/* The directory of a file, so that the file may be replaced; "" = no file. */
+/* Adds the directory of a file, so that the file may be replaced; "" adds nothing. */
 static void places_add_folder_of(struct places *places, const char *path,
                                  enum sandbox_access access)
 {
@@ -66,13 +66,13 @@ static void places_add_folder_of(struct places *places, const char *path,
     places_add(places, folder, access);
 }
 
-/* What the driver of a device opens again later: kernels_prepare_places. */
+/* The callback of kernels_prepare_places(). */
 static void places_add_device(void *context, const char *path, bool is_node)
 {
     places_add(context, path, is_node ? SANDBOX_NODE : SANDBOX_READ);
 }
 
-/* Opens a device with the rights of the start, and keeps what its driver will open again. */
+/* Opens a device with the rights of the start, and adds the places that its driver opens later. */
 static void places_open_device(struct places *places, const char *isa, uint32_t device,
                                const struct ranks *ranks)
 {
@@ -87,8 +87,8 @@ static void places_close(struct places *places)
     places->count = 0;
 }
 
-/* The change of user clears the signal that a parent's death sends; a parent that died before it
- * was set again is seen by its pid. */
+/* Asks for a signal when the parent dies; a change of user had cleared that. A parent that died
+ * before this call shows by its pid. */
 static enum status confine_parent(const struct serve_half_options *options)
 {
     int number = options->parent_signal != 0 ? options->parent_signal : SIGTERM;
@@ -107,15 +107,15 @@ static enum status confine_user(const struct serve_half_options *options, uid_t 
     return confine_parent(options);
 }
 
-/* The unwinder, which pthread_cancel loads when it first needs it: from a file that is out of reach
- * by then. */
+/* Loads the unwinder (libgcc_s) now. pthread_cancel would load it at its first use, when the
+ * sandbox hides the file. */
 static void confine_load_unwinder(void)
 {
     void *frame;
     (void)backtrace(&frame, 1);
 }
 
-/* An engine whose end is theirs. */
+/* Whether this process is an engine that has ranks, which end with it. */
 static bool has_ranks(const struct serve_half_options *options, bool is_edge)
 {
     return !is_edge && !options->is_rank && options->config->tensor_parallel > 1;
@@ -128,7 +128,7 @@ static enum status confine(const struct serve_half_options *options, struct plac
     if (!rights->is_on)
         return STATUS_OK;
     if (SANDBOX_IS_SANITIZED)
-        places_add(places, "/proc", SANDBOX_WRITE); /* maps and threads */
+        places_add(places, "/proc", SANDBOX_WRITE); /* sanitizers read maps and threads there */
     if (rights->landlock > 0)
         TRY(sandbox_files(places->places, places->count, network, has_ranks(options, is_edge)));
     enum status status = sandbox_calls(is_edge, network->count > 0);
@@ -157,7 +157,7 @@ static enum status serve_half_confine(const struct serve_half_options *options,
 
 /* --- engine --- */
 
-/* With the state folder and what `places` has. */
+/* Confines the engine to `places` and the directory `state`. */
 static enum status engine_confine(const struct serve_half_options *options, struct places *places,
                                   int state)
 {
@@ -174,7 +174,8 @@ enum status serve_half_confine_engine(const struct serve_half_options *options, 
     return engine_confine(options, &places, state);
 }
 
-/* One engine a state directory. The descriptor is kept open: the lock goes with the process. */
+/* Takes the lock of the state directory: one engine may use it. The descriptor stays open, so the
+ * lock ends with the process. */
 static enum status engine_lock(int state)
 {
     int lock = openat(state, "engine.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -183,7 +184,7 @@ static enum status engine_lock(int state)
     for (int waited_ms = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waited_ms += LOCK_LOOK_MS) {
         if (waited_ms >= LOCK_WAIT_MS) {
             close(lock);
-            FAIL(STATUS_CONFLICT, "another engine serves from this data directory");
+            FAIL(STATUS_CONFLICT, "another engine uses this data directory");
         }
         struct timespec look = {.tv_nsec = LOCK_LOOK_MS * 1000000};
         nanosleep(&look, NULL);
@@ -191,8 +192,9 @@ static enum status engine_lock(int state)
     return STATUS_OK;
 }
 
-/* The edge alone, by its user, may connect; the engine cannot make another socket in its place that
- * the edge would take for this one, because the edge asks who listens. */
+/* Makes the engine's socket; the socket's owner, the edge's user, is the only one who may connect.
+ * An engine that was taken over cannot replace the socket unnoticed: the edge asks the kernel who
+ * listens. */
 static enum status engine_listen(const struct serve_half_options *options, int *out)
 {
     char path[PATH_BYTES];
@@ -215,7 +217,8 @@ static enum status engine_listen(const struct serve_half_options *options, int *
 static enum status engine_open_model(const char *path, int *out)
 {
     if (path[0] == '\0')
-        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
+        FAIL(STATUS_INVALID, "no model: set --model FILE.gguf, BANYAN_MODEL, or \"model\" in the "
+                             "file of --config");
     *out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*out < 0)
         FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", path,
@@ -234,18 +237,18 @@ static enum status engine_open_state(const struct serve_half_options *options, i
     return status;
 }
 
-/* The first of the devices of an engine. */
+/* The first device of an engine. */
 static uint32_t engine_device(const struct config *config, int64_t index)
 {
     return (uint32_t)(config->device + index * config->tensor_parallel);
 }
 
-/* Becomes `rank` of engine `index`, and whom log and ps name so. What it has of the engines before,
- * whose ranks wait for the end of its parent alone, is closed. */
+/* Becomes `rank` of engine `index`, also by name in the log and in ps. Closes what it has inherited
+ * of earlier engines: their ranks end when all copies of their sockets are closed. */
 static void rank_become(const struct config *config, const struct engine_http_options *engine,
                         uint32_t index, uint32_t rank)
 {
-    static char name[16]; /* the log's */
+    static char name[16]; /* log_open() keeps the pointer */
     enum log_level level = LOG_INFO;
     for (uint32_t i = 0; i < index; i++)
         ranks_destroy(engine->ranks[i]);
@@ -259,9 +262,10 @@ static void rank_become(const struct config *config, const struct engine_http_op
     log_open(STDERR_FILENO, level, name);
 }
 
-/* A process that computes beside this one, with less than the engine has: no state, no socket, no
- * path at all. It ends when rank 0 does, and not before: who signals a whole group means that. As
- * it has nothing to put in order, rank 0's death kills it, though it be stopped. */
+/* The process of a rank, which computes beside rank 0 (the engine). It has fewer rights than the
+ * engine: no state, no socket, no path but its device's. It ignores the signals that a whole
+ * process group may get, because only the engine decides when it ends. The engine's death kills it,
+ * even when it is stopped; it has nothing to put in order first. */
 _Noreturn static void rank_main(const struct serve_half_options *options,
                                 const struct engine_http_options *engine, uint32_t index,
                                 uint32_t rank, pid_t parent)
@@ -277,11 +281,11 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads */
+    signal(SIGPIPE, SIG_IGN); /* nobody may read the log */
     if (options->ready_descriptor >= 0)
         close(options->ready_descriptor);
     rank_become(config, engine, index, rank);
-    enum status status = confine_parent(&own); /* before a driver is waited for, too */
+    enum status status = confine_parent(&own); /* also before it waits for a driver */
     if (status == STATUS_OK)
         places_open_device(&places, config->isa, engine_device(config, index), ranks);
     if (status == STATUS_OK)
@@ -294,8 +298,8 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     exit(status == STATUS_OK ? 0 : 1);
 }
 
-/* Those of engine `index`: this process closes their ends of the sockets before the next engine's
- * are forked, which would hold them open. */
+/* Forks the ranks of engine `index`. This process then closes their ends of the sockets
+ * (ranks_become): the ranks of the next engine would inherit them and keep them open. */
 static enum status engine_start_ranks(const struct serve_half_options *options,
                                       struct engine_http_options *engine, uint32_t index)
 {
@@ -316,8 +320,8 @@ static enum status engine_start_ranks(const struct serve_half_options *options,
     return STATUS_OK;
 }
 
-/* Their memory is free for the next engine when this one has ended. One that is stopped is killed
- * by this process's end. */
+/* Waits until the ranks have ended, so that their memory is free when the next engine starts. The
+ * end of this process kills a rank that is stopped. */
 static void engine_end_ranks(const struct engine_http_options *engine)
 {
     for (uint32_t i = 0; i < LIMIT_ENGINES; i++)
@@ -335,8 +339,8 @@ static void engine_end_ranks(const struct engine_http_options *engine)
     }
 }
 
-/* Ranks are forked from a process that has neither lock, state nor socket yet, nor a device, which
- * a fork could not use. */
+/* Opens everything that the engine needs, then confines it. Ranks are forked first: they inherit no
+ * lock, state or socket, and no device, which a forked process could not use. */
 static enum status engine_open(const struct serve_half_options *options,
                                struct engine_http_options *engine)
 {
@@ -377,8 +381,8 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
 
 /* --- edge --- */
 
-/* OpenSSL reads its configuration when it is first used. Null and random devices are what C
- * libraries fall back to. */
+/* What the edge opens by path later. OpenSSL reads openssl.cnf at its first use; C libraries use
+ * the two devices as a fallback. */
 static void edge_add_places(struct places *places, const struct config *config)
 {
     places_add(places, config->data_dir, SANDBOX_WRITE);
@@ -401,7 +405,7 @@ static enum status edge_listen(const char *address, int *descriptor)
     return *descriptor >= 0 ? STATUS_OK : listener_bind_tcp(descriptor, address, NULL, 0);
 }
 
-/* Redis by TCP is one more port; `*has_name`: its address has to be looked up. */
+/* Adds the port of a Redis over TCP. `*has_name` is true when its name has to be looked up. */
 static enum status edge_network_redis(const struct config *config, struct sandbox_network *out,
                                       bool *has_name)
 {
@@ -419,8 +423,8 @@ static enum status edge_network_redis(const struct config *config, struct sandbo
     return STATUS_OK;
 }
 
-/* What the edge may connect to beside the engine: hosts of issuers' keys, by their ports, Redis,
- * and what looks names up (port 53 for answers that are too long for UDP). */
+/* The ports to which the edge may connect: those of the issuers' key sets and of Redis, and 53 for
+ * look-ups of names whose answers are too long for UDP. Adds the files of the resolver. */
 static enum status edge_network(const struct config *config, struct places *places,
                                 struct sandbox_network *out)
 {
@@ -453,7 +457,7 @@ enum status serve_half_run_edge(const struct serve_half_options *options)
         .sandbox = rights->sandbox,
         .pulse = options->pulse,
         .deaths = options->deaths,
-        /* The socket listens since before the engine's user was taken on. */
+        /* The user that started the server made the socket: the engine changed its user later. */
         .engine_user = is_foreign ? -1 : (int64_t)rights->own_user};
     TRY(edge_listen(options->config->listen, &edge.public_descriptor));
     TRY(edge_listen(options->config->admin_listen, &edge.admin_descriptor));

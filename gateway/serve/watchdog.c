@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The most time that counts between two looks. */
+/* Between two looks at most this much time counts. */
 enum { LOOK_MOST_US = 2 * WATCHDOG_LOOK_MS * 1000 };
 
 void watchdog_begin(struct watchdog *watchdog, const struct pulse *pulse, int64_t now_us)

@@ -1,12 +1,12 @@
-/* watchdog: how long a process has given no sign of life.
+/* watchdog: measures how long a process has given no sign of life.
  *
  * Owns:     what it saw at its last look.
  * Thread:   the parent's only one.
  * Cost:     a look compares PULSE_PLACES numbers.
- * Not here: how often it looks, what a silence ends (serve), the signs (config/base/pulse).
+ * Not here: when to look and when to kill (serve), the signs of life (config/base/pulse).
  *
- * Only time between looks that lie close together counts as silence: when the whole machine, or
- * this process, stood still, the watcher itself was silent.
+ * Between two looks at most 2 × WATCHDOG_LOOK_MS count as silence. If the machine slept, or this
+ * process was stopped, no look took place, and the child is not to blame.
  */
 #pragma once
 
@@ -20,20 +20,21 @@ enum { WATCHDOG_LOOK_MS = 500 };
 struct watchdog {
     const struct pulse *pulse;
     int64_t looked_us;
-    int64_t stopped_us; /* before the first sign of life: while it is stopped */
+    int64_t stopped_us; /* how long it has been stopped, before its first sign of life */
     uint32_t seen[PULSE_PLACES];
     int64_t silent_us[PULSE_PLACES];
 };
 
-/* What the system says of a process. */
+/* The state of a process, from /proc. */
 struct watchdog_process {
     bool is_stopped; /* by a signal */
-    bool is_traced;  /* a debugger holds it */
+    bool is_traced;  /* by a debugger */
 };
 
 void watchdog_begin(struct watchdog *watchdog, const struct pulse *pulse, int64_t now_us);
-/* The longest silence of a thread that has given a sign before. A process that loads its model
- * gives no signs: then only the time counts for which it was stopped. */
+/* The longest silence, in microseconds, of the threads that have given a sign before. While there
+ * was no sign at all (the engine loads its model), the time for which the process has been
+ * stopped. */
 int64_t watchdog_look(struct watchdog *watchdog, int64_t now_us, bool is_stopped);
-/* Neither, when the system does not say. */
+/* Both fields are false when /proc cannot be read. */
 struct watchdog_process watchdog_process_look(pid_t pid);

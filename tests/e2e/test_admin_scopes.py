@@ -140,7 +140,7 @@ def test_the_last_end_passes_while_the_server_runs(tmp_path):
 
 def test_the_command_elsewhere(tmp_path):
     missing = command(tmp_path / "nothing")
-    assert missing.returncode == 1 and "no server has served from there" in missing.stderr, missing
+    assert missing.returncode == 1 and "no server has used this directory" in missing.stderr, missing
     assert not (tmp_path / "nothing").exists()
     assert command(tmp_path, "--colour").returncode == 2
     usage = subprocess.run([BINARY, "admin-key", "--help"], capture_output=True, text=True)

@@ -55,7 +55,7 @@ def test_a_server_starts_from_the_copy(tmp_path, times):
         thread.join()
     assert not failures
     refused = backup(server, tmp_path / "copy-0")
-    assert refused.returncode == 1 and "takes nothing's place" in refused.stderr
+    assert refused.returncode == 1 and "a backup replaces nothing" in refused.stderr
     bare = tmp_path / "bare"
     assert backup(server, bare).returncode == 0
     assert sorted(path.name for path in bare.iterdir()) == ["banyan.db", "ledger.db"]
