@@ -33,7 +33,7 @@ enum {
 
 static const struct flag {
     const char *name;
-    const char *value; /* word for its value in the help; NULL = takes none */
+    const char *value; /* the help's word for its value; NULL = it takes none */
     const char *help;
 } flags[] = {
 #define CLI_FLAG(name, flag, value, help) {flag, value, help},
@@ -42,8 +42,8 @@ static const struct flag {
 };
 
 #define WITH(name) (UINT64_C(1) << CLI_FLAG_##name)
-_Static_assert(CLI_FLAG_COUNT <= 64, "a bit a flag");
-/* Flags of every command. */
+_Static_assert(CLI_FLAG_COUNT <= 64, "each flag has one bit of a uint64_t");
+/* The flags that every command takes. */
 static const uint64_t COMMON = WITH(URL) | WITH(DATA_DIR) | WITH(KEY_FILE) | WITH(CA) | WITH(CERT) |
                                WITH(CERT_KEY) | WITH(TIMEOUT) | WITH(JSON);
 
@@ -55,7 +55,7 @@ static const struct cli_command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-/* The words of one invocation. */
+/* The words of the command line that are no flags. */
 struct words {
     const char *resource; /* NULL = not given */
     const char *verb;
@@ -104,9 +104,9 @@ static void help_commands(FILE *out, const char *resource)
     }
     help_flags(out, "flags of every command (more: banyan admin RESOURCE VERB --help):", COMMON);
     fprintf(out,
-            "\nA name that begins with a dash stands behind --, a flag's value as --flag=-value.\n"
+            "\nPut names that begin with a dash after --; write such values as --flag=-value.\n"
             "\nexit codes: %d done; %d refused by the server; %d wrong words or files, nothing "
-            "was sent;\n            %d no answer that could be used\n",
+            "was sent;\n            %d no usable answer (a change may or may not have happened)\n",
             CLI_DONE, CLI_REFUSED, CLI_USAGE, CLI_UNREACHED);
 }
 
@@ -131,7 +131,7 @@ static const struct cli_command *command_find(const char *resource, const char *
 }
 
 struct near {
-    const char *name; /* NULL = none is near enough */
+    const char *name; /* the nearest name so far; NULL = none is near enough */
     size_t distance;
 };
 
@@ -142,7 +142,7 @@ static void near_try(struct near *near, const char *name, const char *wanted)
         *near = (struct near){name, distance};
 }
 
-/* "…; did you mean 'tenant'?" as the note of the failure. */
+/* Fails with "…; did you mean 'tenant'?", or with "…; see --help". */
 static enum status near_fail(const struct near *near, const char *what, const char *wanted)
 {
     if (near->name != NULL)
@@ -158,7 +158,7 @@ static enum status find_command(const struct words *words, const struct cli_comm
     if (!resource_is_known(words->resource))
         return near_fail(&near, "there is no resource", words->resource);
     if (words->verb == NULL)
-        FAIL(STATUS_INVALID, "do what with it? banyan admin %s --help", words->resource);
+        FAIL(STATUS_INVALID, "a verb is missing; see banyan admin %s --help", words->resource);
     *out = command_find(words->resource, words->verb);
     if (*out != NULL)
         return STATUS_OK;
@@ -166,7 +166,7 @@ static enum status find_command(const struct words *words, const struct cli_comm
         if (strcmp(commands[i].resource, words->resource) == 0)
             near_try(&near, commands[i].verb, words->verb);
     }
-    return near_fail(&near, "that cannot be done with it:", words->verb);
+    return near_fail(&near, "this resource has no verb", words->verb);
 }
 
 /* --- words --- */
@@ -186,7 +186,7 @@ static enum status parse_flag_find(const char *text, size_t length, unsigned *ou
     return near_fail(&near, "there is no flag", wanted);
 }
 
-/* "-dry-run": one dash where two are meant. */
+/* Fails for a word with one dash, such as "-dry-run". */
 static enum status parse_dash(const char *word)
 {
     struct near near = {0};
@@ -197,12 +197,10 @@ static enum status parse_dash(const char *word)
     if (near.name != NULL)
         FAIL(STATUS_INVALID, "there is no flag '%.64s'; did you mean '--%s'?", word, near.name);
     FAIL(STATUS_INVALID,
-         "there is no flag '%.64s'; see --help. What begins with a dash and is no flag stands "
-         "behind --",
-         word);
+         "there is no flag '%.64s'; see --help. Put names that begin with a dash after --", word);
 }
 
-/* A flag at argv[*at], "--name value" or "--name=value". */
+/* Reads the flag at argv[*at], "--name value" or "--name=value". */
 static enum status parse_flag(struct cli_call *call, int argc, const char *const *argv, int *at)
 {
     const char *text = argv[*at] + 2;
@@ -218,15 +216,16 @@ static enum status parse_flag(struct cli_call *call, int argc, const char *const
     }
     if (value == NULL) {
         if (*at + 1 >= argc)
-            FAIL(STATUS_INVALID, "--%s wants %s", flags[flag].name, flags[flag].value);
+            FAIL(STATUS_INVALID, "--%s needs a value: %s", flags[flag].name, flags[flag].value);
         value = argv[++*at];
         if (flag_word_is(value))
-            FAIL(STATUS_INVALID, "--%s wants %s; one that begins with a dash is written --%s=%.64s",
+            FAIL(STATUS_INVALID,
+                 "--%s needs a value: %s; write one that begins with a dash as --%s=%.64s",
                  flags[flag].name, flags[flag].value, flags[flag].name, value);
     }
     if (flag == CLI_FLAG_META) {
         if (call->metadata_count == CLI_METADATA_MAX)
-            FAIL(STATUS_OUT_OF_RANGE, "--meta may be given %d times at most", CLI_METADATA_MAX);
+            FAIL(STATUS_OUT_OF_RANGE, "--meta may be given at most %d times", CLI_METADATA_MAX);
         call->metadata[call->metadata_count++] = value;
     }
     call->values[flag] = value;
@@ -236,7 +235,7 @@ static enum status parse_flag(struct cli_call *call, int argc, const char *const
 static enum status parse_words(struct cli_call *call, struct words *words, int argc,
                                const char *const *argv)
 {
-    bool has_ended = false; /* the flags: behind "--" are names alone */
+    bool has_ended = false; /* "--" ends the flags: all words after it are names */
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         bool is_flag = !has_ended && flag_word_is(word);
@@ -265,16 +264,16 @@ static enum status check_words(struct cli_call *call, const struct words *words)
     const struct cli_command *command = call->command;
     bool takes_argument = command->argument[0] != '\0';
     if (takes_argument && words->argument == NULL)
-        FAIL(STATUS_INVALID, "which? banyan admin %s %s %s", command->resource, command->verb,
-             command->argument);
+        FAIL(STATUS_INVALID, "%s is missing: banyan admin %s %s %s", command->argument,
+             command->resource, command->verb, command->argument);
     if (!takes_argument && words->argument != NULL)
         FAIL(STATUS_INVALID, "'%.64s' is one word too many", words->argument);
     if (takes_argument && words->argument[0] == '\0')
         FAIL(STATUS_INVALID, "%s must not be empty", command->argument);
     for (unsigned i = 0; i < CLI_FLAG_COUNT; i++) {
         if (call->values[i] != NULL && ((command->flags | COMMON) & (UINT64_C(1) << i)) == 0)
-            FAIL(STATUS_INVALID, "--%s means nothing to '%s %s'", flags[i].name, command->resource,
-                 command->verb);
+            FAIL(STATUS_INVALID, "'%s %s' does not take --%s", command->resource, command->verb,
+                 flags[i].name);
     }
     int64_t revision = 0;
     if (call->values[CLI_FLAG_IF_REVISION] != NULL)
@@ -294,15 +293,16 @@ static enum status run_path(char out[PATH_BYTES], const char *folder, const char
     return STATUS_OK;
 }
 
-/* Ours, root's, or that of the user whom a server that root starts becomes. */
+/* Whether a folder's owner is this user, root, or (for root) the edge's user of a server. */
 static bool run_is_owner(uid_t owner)
 {
     const struct passwd *edge = geteuid() == 0 ? getpwnam("banyan-edge") : NULL;
     return owner == geteuid() || owner == 0 || (edge != NULL && owner == edge->pw_uid);
 }
 
-/* Certificates are trusted from a folder that was named, or from the current folder's own when
- * nobody else can have put them there. */
+/* The folder's tls/ca.crt decides which server gets the admin key. A folder that the user or the
+ * environment named is trusted; "banyan-data" in the current directory only when no other user can
+ * have put files there. */
 static enum status run_check_folder(const char *folder, bool is_named)
 {
     struct stat about;
@@ -311,13 +311,14 @@ static enum status run_check_folder(const char *folder, bool is_named)
     if (!S_ISDIR(about.st_mode) || !run_is_owner(about.st_uid) ||
         (about.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         FAIL(STATUS_FORBIDDEN,
-             "the folder %s here is not only yours to write: name it with --data-dir if its "
-             "certificates are to be trusted, or another with --ca",
+             "other users can write to the folder %s here: name it with --data-dir if you trust "
+             "its certificates, or give --ca",
              folder);
     return STATUS_OK;
 }
 
-/* Files and address that were not given follow from the data directory and the environment. */
+/* Opens the client. Files and the address that were not given follow from the data directory and
+ * the environment. */
 static enum status run_open(struct cli_call *call)
 {
     const char *const *values = call->values;
@@ -336,7 +337,7 @@ static enum status run_open(struct cli_call *call)
     if (values[CLI_FLAG_TIMEOUT] != NULL)
         TRY(cli_value_number("--timeout", values[CLI_FLAG_TIMEOUT], 1, TIMEOUT_S_MAX, &timeout_s));
     if (values[CLI_FLAG_CERT_KEY] != NULL && values[CLI_FLAG_CERT] == NULL)
-        FAIL(STATUS_INVALID, "--cert-key is the key of --cert: give both");
+        FAIL(STATUS_INVALID, "--cert-key needs --cert, whose private key it is");
     const char *own_ca = access(ca_file, R_OK) == 0 ? ca_file : NULL;
     bool is_named = values[CLI_FLAG_DATA_DIR] != NULL || options->data_dir != NULL;
     if (own_ca != NULL && values[CLI_FLAG_CA] == NULL)
@@ -356,7 +357,7 @@ static enum status run_open(struct cli_call *call)
     return cli_api_open(&call->api, &api);
 }
 
-/* The note may hold words of the server: it is made safe, but for its own line's end. */
+/* Prints the failure. The note may quote the server, so each of its lines is made safe. */
 static void run_tell(const struct cli_call *call)
 {
     const char *at = status_note()->message;
@@ -388,7 +389,8 @@ static enum cli_exit run_exit(const struct cli_call *call, enum status status)
     if (status == STATUS_INVALID || status == STATUS_OUT_OF_RANGE)
         return CLI_USAGE;
     if (status == STATUS_UNAVAILABLE || status == STATUS_FORBIDDEN)
-        fprintf(call->options->err, "  --url says where the config API is, --ca whom to trust\n");
+        fprintf(call->options->err,
+                "  give the address of the config API with --url, its certificate with --ca\n");
     return CLI_UNREACHED;
 }
 

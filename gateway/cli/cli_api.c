@@ -15,7 +15,7 @@ enum {
     TRIES_MAX = 3,
     AGAIN_MS_DEFAULT = 200,
     AGAIN_MS_MAX = 2000,
-    PAGE_ROWS = 100, /* as many as the config API gives at once */
+    PAGE_ROWS = 100, /* the config API's largest page */
     ID_BYTES = 16,
 };
 
@@ -35,8 +35,8 @@ static enum status key_read(struct cli_api *api, int descriptor,
     if (fstat(descriptor, &info) != 0 || S_ISDIR(info.st_mode))
         FAIL(STATUS_IO, "the key file %s cannot be read", options->key_file);
     if (S_ISREG(info.st_mode) && (info.st_mode & 077) != 0)
-        fprintf(options->warnings, "warning: others may read %s; chmod 600 it\n",
-                options->key_file);
+        fprintf(options->warnings, "warning: other users can read %s; run: chmod 600 %s\n",
+                options->key_file, options->key_file);
     size_t length = 0;
     ssize_t got = 0;
     while (length < sizeof api->key &&
@@ -61,7 +61,7 @@ static enum status open_key(struct cli_api *api, const struct cli_api_options *o
 {
     int descriptor = open(options->key_file, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
-        FAIL(STATUS_IO, "the key file %s: %s; give one with --key-file, or the server's --data-dir",
+        FAIL(STATUS_IO, "the key file %s: %s; give it with --key-file, or the server's --data-dir",
              options->key_file, strerror(errno));
     enum status status = key_read(api, descriptor, options);
     close(descriptor);
@@ -121,20 +121,20 @@ void cli_api_append_segment(struct buffer *path, struct slice text)
 
 /* --- one call --- */
 
-/* What a person can do about a refusal. */
+/* What an operator can do about a refusal; NULL = nothing to add to the server's message. */
 static const char *refuse_hint(int code)
 {
     switch (code) {
     case 401:
-        return "the key file's key opens nothing here: give another with --key-file";
+        return "the server does not accept this key: give another with --key-file";
     case 403:
-        return "use a key that has the scope: banyan admin admin-key list shows them";
+        return "use a key that has the scope: banyan admin admin-key list shows scopes";
     case 404:
-        return "look what there is: banyan admin RESOURCE list";
+        return "banyan admin RESOURCE list shows what exists";
     case 405:
-        return "the server is of another version than this command";
+        return "the server has another version than this command";
     case 412:
-        return "somebody changed it meanwhile: look at it again, then use its new revision";
+        return "somebody changed it meanwhile: show it again, then use its new revision";
     case 503:
         return "try again shortly";
     default:
@@ -154,11 +154,10 @@ static enum status refuse(struct cli_api *api, const struct https_client_answer 
     const char *hint = refuse_hint(answer->code);
     enum status status = status_fail(
         STATUS_CONFLICT, __FILE__, __LINE__, NULL, "%.200s (HTTP %d%s%.40s%s%.40s%s%.40s)%s%s",
-        message != NULL ? message : "the server refused without a reason it could tell",
-        answer->code, code != NULL ? ", " : "", code != NULL ? code : "",
-        param != NULL ? ", field " : "", param != NULL ? param : "",
-        answer->request_id[0] != '\0' ? ", request " : "", answer->request_id,
-        hint != NULL ? "\n  " : "", hint != NULL ? hint : "");
+        message != NULL ? message : "the server refused without giving a reason", answer->code,
+        code != NULL ? ", " : "", code != NULL ? code : "", param != NULL ? ", field " : "",
+        param != NULL ? param : "", answer->request_id[0] != '\0' ? ", request " : "",
+        answer->request_id, hint != NULL ? "\n  " : "", hint != NULL ? hint : "");
     json_decref(root);
     return status;
 }
@@ -191,7 +190,7 @@ static void ask_headers(const struct cli_api *api, const struct cli_api_request 
     buffer_append_text(out, "\r\n");
 }
 
-/* May the call be made again without doing it twice? */
+/* Whether the call can be repeated without acting twice. */
 static bool ask_is_repeatable(const struct cli_api_request *request)
 {
     return request->revision == NULL || strcmp(request->method, "POST") == 0;
@@ -208,7 +207,7 @@ static enum status ask_tries(struct cli_api *api, const struct cli_api_request *
         answer->next_page[0] = '\0';
         enum status status = https_client_call(api->https, https, answer);
         bool is_busy = status == STATUS_OK && answer->code == 503;
-        /* The lost call may still be under way at the server: it says 409 until that has ended. */
+        /* The server may still be handling the call that was lost; until then it answers 409. */
         bool is_running = status == STATUS_OK && answer->code == 409 && tries > 1;
         bool is_lost = status == STATUS_IO && ask_is_repeatable(request);
         if ((!is_busy && !is_running && !is_lost) || tries == TRIES_MAX)
@@ -258,7 +257,7 @@ enum status cli_api_ask_object(struct cli_api *api, const struct cli_api_request
                               answer->body.length, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(root)) {
         json_decref(root);
-        FAIL(STATUS_PROTOCOL, "the server's answer is no JSON object; is this a config API?");
+        FAIL(STATUS_PROTOCOL, "the answer is no JSON object; does --url name a config API?");
     }
     *out = root;
     return STATUS_OK;
@@ -266,7 +265,7 @@ enum status cli_api_ask_object(struct cli_api *api, const struct cli_api_request
 
 /* --- lists --- */
 
-/* One page's rows onto the list; *after becomes the last row's id. */
+/* Appends the rows of a page to the list; `after` becomes the id of the last row. */
 static enum status list_join(json_t *list, json_t *page, char after[LIMIT_ID_BYTES], bool *has_more)
 {
     json_t *rows = json_object_get(page, "data");
@@ -275,7 +274,7 @@ static enum status list_join(json_t *list, json_t *page, char after[LIMIT_ID_BYT
     *has_more = json_is_true(json_object_get(page, "has_more"));
     if (!json_is_array(rows) || (count > 0 && (last == NULL || strlen(last) >= LIMIT_ID_BYTES)) ||
         (*has_more && (count == 0 || strcmp(last, after) == 0)))
-        FAIL(STATUS_PROTOCOL, "the server's answer is no list");
+        FAIL(STATUS_PROTOCOL, "the answer is no list; does --url name a config API?");
     if (count == 0)
         return STATUS_OK;
     snprintf(after, LIMIT_ID_BYTES, "%s", last);

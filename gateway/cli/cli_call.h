@@ -1,9 +1,9 @@
-/* cli_call: one command of `banyan admin` under way.
+/* cli_call: one command of `banyan admin` with its words and flags.
  *
  * Owns:     nothing; lives on cli_run's stack.
- * Thread:   the first.
+ * Thread:   the process's first.
  * Cost:     –
- * Not here: how words become this (cli), what commands do with it.
+ * Not here: how words are parsed (cli), what commands do (cli_tenant, cli_key).
  */
 #pragma once
 
@@ -27,8 +27,8 @@ typedef enum status (*cli_function)(struct cli_call *call);
 struct cli_command {
     const char *resource;
     const char *verb;
-    const char *argument; /* "" = takes none */
-    uint64_t flags;       /* bits of enum cli_flag beside the common ones */
+    const char *argument; /* the help's word for it; "" = it takes none */
+    uint64_t flags;       /* bits of enum cli_flag, without the flags of every command */
     cli_function run;
     const char *help;
 };

@@ -55,7 +55,7 @@ enum status cli_certificate_revoke(struct cli_call *call)
     return cli_resource_ask(call, &certificate, "DELETE", call->argument, NULL);
 }
 
-/* --- what flags say --- */
+/* --- body of a request --- */
 
 static enum status body_fill(const struct cli_call *call, json_t *body)
 {

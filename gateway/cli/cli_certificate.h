@@ -1,9 +1,10 @@
-/* cli_certificate: `banyan admin certificate …`: whose clients' certificates are.
+/* cli_certificate: `banyan admin certificate …`: which tenant or admin a client certificate stands
+ * for.
  *
  * Owns:     nothing.
- * Thread:   the first.
- * Cost:     a call each; a tenant's name instead of its id costs the list.
- * Not here: the calls themselves (cli_api), what fields mean (auth/tenants/certificate).
+ * Thread:   the process's first.
+ * Cost:     one call for each command; a tenant given by name costs the list of tenants.
+ * Not here: the calls themselves (cli_api), what fields mean (auth, certificate).
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 
 static const char PATH[] = "/admin/v1/config";
 
-/* An answer that says "valid": false is printed, and a failure. */
+/* Makes a call and prints its answer. An answer with "valid": false is printed, and is INVALID. */
 static enum status ask(struct cli_call *call, const struct cli_api_request *request,
                        enum status (*print)(const struct cli_call *call, const json_t *answer))
 {
@@ -21,7 +21,7 @@ static enum status ask(struct cli_call *call, const struct cli_api_request *requ
     else if (status == STATUS_OK)
         status = print(call, object);
     if (status == STATUS_OK && json_is_false(json_object_get(object, "valid")))
-        status = status_fail(STATUS_INVALID, __FILE__, __LINE__, NULL, "the options are wrong");
+        status = status_fail(STATUS_INVALID, __FILE__, __LINE__, NULL, "the options are not valid");
     json_decref(object);
     https_client_answer_deinit(&answer);
     return status;
@@ -127,9 +127,9 @@ enum status cli_config_validate(struct cli_call *call)
     return status;
 }
 
-/* --- all that admins change --- */
+/* --- export and import --- */
 
-/* Whole or not at all: the file is made beside and moved into its place. */
+/* Writes the file whole or not at all: it writes PATH.new and renames it. */
 static enum status export_write(const char *path, struct slice text)
 {
     char other[4096];

@@ -1,8 +1,8 @@
-/* cli_config: the server's options: shown, a file of them checked, read again; and all that admins
- * change as a file.
+/* cli_config: `banyan admin config …`: shows, validates and reloads the server's options; exports
+ * and imports what admins configure as one file.
  *
  * Owns:     nothing.
- * Thread:   the first.
+ * Thread:   the process's first.
  * Cost:     –
  * Not here: tables (cli_print), calls (cli_api).
  */

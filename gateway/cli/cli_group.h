@@ -1,9 +1,9 @@
-/* cli_group: groups of tenants.
+/* cli_group: `banyan admin group …`: groups of tenants.
  *
  * Owns:     nothing.
- * Thread:   the first.
- * Cost:     a name costs a walk over the list.
- * Not here: who is in a group (cli_tenant), tables (cli_print).
+ * Thread:   the process's first.
+ * Cost:     one call for each command; a name instead of an id costs the list of groups.
+ * Not here: which group a tenant is in (cli_tenant), tables (cli_print).
  */
 #pragma once
 

@@ -9,7 +9,7 @@ static const struct cli_print_column columns[] = {
     {"ISSUER", "issuer", CLI_PRINT_TEXT, false},
     {"ALGORITHMS", "algorithms", CLI_PRINT_WORDS, true},
     {"REVISION", "revision", CLI_PRINT_NUMBER, true},
-    /* These of one issuer alone. */
+    /* Shown for one issuer, not in the list. */
     {"AUDIENCES", "audiences", CLI_PRINT_WORDS, true},
     {"TENANT CLAIM", "tenant_claim", CLI_PRINT_TEXT, false},
     {"SCOPE CLAIM", "scope_claim", CLI_PRINT_TEXT, false},
@@ -45,7 +45,7 @@ enum status cli_issuer_delete(struct cli_call *call)
     return cli_resource_ask(call, &issuer, "DELETE", call->argument, NULL);
 }
 
-/* --- what flags say --- */
+/* --- body of a request --- */
 
 static enum status file_read(const char *flag, const char *path, json_t **out)
 {
@@ -61,7 +61,7 @@ static enum status file_read(const char *flag, const char *path, json_t **out)
     return STATUS_OK;
 }
 
-/* The fields of --file, and those of --jwks as jwks. At least one of them is given. */
+/* Makes the body: the fields of --file, and the key set of --jwks as "jwks". One must be given. */
 static enum status body_read(const struct cli_call *call, json_t **out)
 {
     const char *file = call->values[CLI_FLAG_FILE];

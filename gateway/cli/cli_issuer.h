@@ -1,9 +1,9 @@
 /* cli_issuer: `banyan admin issuer …`: issuers of tokens (JWT).
  *
  * Owns:     nothing.
- * Thread:   the first.
- * Cost:     a call each; a name instead of an id costs the list.
- * Not here: the calls themselves (cli_api), what fields mean (auth/tenants/issuer).
+ * Thread:   the process's first.
+ * Cost:     one call for each command; a name instead of an id costs the list of issuers.
+ * Not here: the calls themselves (cli_api), what fields mean (auth, issuer).
  */
 #pragma once
 

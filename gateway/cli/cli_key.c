@@ -27,7 +27,7 @@ static enum status append_path(struct cli_call *call, struct buffer *path)
         buffer_append_text(path, "/admin/v1/admin-keys");
     } else {
         if (call->values[CLI_FLAG_TENANT] == NULL)
-            FAIL(STATUS_INVALID, "whose key? Say --tenant TENANT");
+            FAIL(STATUS_INVALID, "--tenant is missing: give the tenant whose keys are meant");
         TRY(cli_tenant_append_path(call, call->values[CLI_FLAG_TENANT], path));
         buffer_append_text(path, "/keys");
     }
@@ -48,7 +48,8 @@ enum status cli_key_list(struct cli_call *call)
     return cli_resource_list(call, &key_resource);
 }
 
-/* The value alone on standard output, so that a shell can take it; the rest beside it. */
+/* Prints a new key: its value alone to standard output, so that a shell can read it, and its id to
+ * standard error. */
 static enum status print_new(const struct cli_call *call, const json_t *key)
 {
     const char *value = json_string_value(json_object_get(key, "key"));
@@ -60,7 +61,8 @@ static enum status print_new(const struct cli_call *call, const json_t *key)
     cli_text_append(&line, slice_of(id));
     if (line.status == STATUS_OK)
         fprintf(call->options->err,
-                "%s: its value is shown this once; keep it where nobody else reads\n", line.bytes);
+                "%s: its value is shown only this once; keep it where nobody else can read it\n",
+                line.bytes);
     buffer_clear(&line);
     cli_text_append(&line, slice_of(value));
     enum status status = line.status;
@@ -78,7 +80,7 @@ static enum status print_key(const struct cli_call *call, struct slice bytes, co
     if (has_value && !cli_print_is_json(call))
         return print_new(call, key);
     if (has_value)
-        fprintf(call->options->err, "the key's value is in this answer alone\n");
+        fprintf(call->options->err, "the key's value is shown only this once\n");
     return cli_print_object(call, bytes, key, columns, COLUMNS);
 }
 
@@ -114,7 +116,7 @@ enum status cli_key_show(struct cli_call *call)
     return key_ask(call, "GET", "", NULL);
 }
 
-/* What the flags say of a key, onto `body`. */
+/* Adds the fields that the flags give to `body`. */
 static enum status body_fill(const struct cli_call *call, json_t *body)
 {
     const char *expires = call->values[CLI_FLAG_EXPIRES];

@@ -1,9 +1,9 @@
 /* cli_key: `banyan admin key …` and `banyan admin admin-key …`: the same verbs on two collections.
  *
- * Owns:     nothing; a new key's value is printed once, on standard output alone.
- * Thread:   the first.
- * Cost:     –
- * Not here: tenants (cli_tenant), files that hold keys: that is the shell's business.
+ * Owns:     nothing. The value of a new key is printed once, and only to standard output.
+ * Thread:   the process's first.
+ * Cost:     one call for each command; a tenant given by name costs the list of tenants.
+ * Not here: tenants (cli_tenant), files for keys: the shell redirects the output.
  */
 #pragma once
 

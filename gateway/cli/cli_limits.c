@@ -53,9 +53,9 @@ static const struct cli_resource plan = {.path = "/admin/v1/plans",
                                          .column_count = COLUMNS_PLAN,
                                          .list_columns = COLUMNS_LIST};
 
-/* --- what --limits says --- */
+/* --- body of a request --- */
 
-/* "60", "60:shadow" or "none"; of on_limit a word. */
+/* The JSON value of "60", "60:shadow" or "none"; for on_limit the value is a word. */
 static enum status limits_value(const char *name, char *text, json_t **out)
 {
     int64_t number = 0;
@@ -84,7 +84,7 @@ static enum status limits_one(const char *word, json_t *body)
     char *equals = strchr(text, '=');
     if (equals == NULL || strlen(word) >= sizeof text)
         FAIL(STATUS_INVALID,
-             "--limits is NAME=NUMBER, NAME=NUMBER:shadow or NAME=none, not '%.64s'", word);
+             "--limits needs NAME=NUMBER, NAME=NUMBER:shadow or NAME=none, not '%.64s'", word);
     *equals = '\0';
     TRY(limits_value(text, equals + 1, &value));
     if (json_object_set_new(body, text, value) != 0)
@@ -92,7 +92,7 @@ static enum status limits_one(const char *word, json_t *body)
     return STATUS_OK;
 }
 
-/* "none" takes it back. */
+/* Adds weight and classes to `body`; "none" removes the tenant's or plan's own value. */
 static enum status class_add(const struct cli_call *call, json_t *body)
 {
     static const struct {
@@ -121,7 +121,7 @@ static bool class_is_given(const struct cli_call *call)
            call->values[CLI_FLAG_BEST_CLASS] != NULL;
 }
 
-/* Which names there are is the server's to say. */
+/* Adds everything that the flags give. The server checks the names of limits. */
 static enum status limits_add(const struct cli_call *call, json_t *body)
 {
     json_t *words = NULL;
@@ -166,7 +166,8 @@ static enum status plan_send(struct cli_call *call, const char *name, bool is_ne
         FAIL_OUT(STATUS_INVALID, "the name is not valid UTF-8");
     TRY_OUT(limits_add(call, body));
     if (json_object_size(body) == 0)
-        FAIL_OUT(STATUS_INVALID, "say what to change: --name or --limits");
+        FAIL_OUT(STATUS_INVALID, "nothing to change: give --name, --limits, --default-class, "
+                                 "--best-class or --weight");
     status = is_new ? cli_resource_ask(call, &plan, "POST", NULL, body)
                     : cli_resource_ask(call, &plan, "PATCH", call->argument, body);
 out:
@@ -186,10 +187,9 @@ enum status cli_limits_plan_change(struct cli_call *call)
 
 /* --- limits of a tenant or of a key --- */
 
-/* Both kinds have as many. */
 static const struct cli_print_column *limits_columns(const struct cli_call *call)
 {
-    static_assert(sizeof key_columns == sizeof limit_columns, "two heads, then the limits");
+    static_assert(sizeof key_columns == sizeof limit_columns, "both have COLUMNS_LIMITS columns");
     return call->values[CLI_FLAG_KEY] != NULL ? key_columns : limit_columns;
 }
 
@@ -217,7 +217,7 @@ enum status cli_limits_show(struct cli_call *call)
     return status;
 }
 
-/* What a PUT takes of what a GET gave. */
+/* The members of a GET's answer that a PUT accepts. */
 static json_t *set_members(const json_t *limits)
 {
     static const char *const others[] = {"object", "tenant_id", "key_id", "revision", "effective"};
@@ -227,7 +227,8 @@ static json_t *set_members(const json_t *limits)
     return body;
 }
 
-/* With the revision that was read, so that two people who set at once do not undo each other. */
+/* Sends the changed limits with the revision that was read, so that two admins who change them at
+ * the same time do not undo each other's changes. */
 static enum status set_send(struct cli_call *call, const char *path, const json_t *limits)
 {
     char revision[24];
@@ -259,10 +260,12 @@ enum status cli_limits_set(struct cli_call *call)
     struct buffer path;
     if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL &&
         !class_is_given(call))
-        FAIL(STATUS_INVALID, "say what to set: --limits, --plan, a class or --weight");
+        FAIL(STATUS_INVALID, "nothing to set: give --limits, --plan, --default-class, "
+                             "--best-class or --weight");
     if (call->values[CLI_FLAG_KEY] != NULL &&
         (call->values[CLI_FLAG_PLAN] != NULL || call->values[CLI_FLAG_WEIGHT] != NULL))
-        FAIL(STATUS_INVALID, "a key has limits and classes: plan and weight are its tenant's");
+        FAIL(STATUS_INVALID, "a key has limits and classes only: --plan and --weight are for its "
+                             "tenant");
     buffer_init(&path, LIMIT_PATH_BYTES);
     https_client_answer_init(&answer);
     enum status status = limits_path(call, &path);

@@ -71,7 +71,7 @@ enum status cli_look_audit(struct cli_call *call)
     return cli_resource_list(call, &audit);
 }
 
-/* Line by line, so that what is no text does not reach the terminal; --json makes no difference. */
+/* Prints the metrics line by line, each made safe for a terminal. --json makes no difference. */
 enum status cli_look_metrics(struct cli_call *call)
 {
     struct cli_api_request request = {.method = "GET", .path = "/metrics"};

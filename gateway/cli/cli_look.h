@@ -1,7 +1,7 @@
-/* cli_look: what an operator looks at: audit rows, metrics.
+/* cli_look: `banyan admin audit …` and `banyan admin metrics …`.
  *
  * Owns:     nothing.
- * Thread:   the first.
+ * Thread:   the process's first.
  * Cost:     –
  * Not here: changes (cli_tenant, cli_key), options (cli_config).
  */

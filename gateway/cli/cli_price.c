@@ -63,7 +63,7 @@ static enum status body_make(struct cli_call *call, json_t *body)
     const char *const *values = call->values;
     if (values[CLI_FLAG_CURRENCY] == NULL || values[CLI_FLAG_INPUT] == NULL ||
         values[CLI_FLAG_OUTPUT] == NULL)
-        FAIL(STATUS_INVALID, "say --currency, --input and --output");
+        FAIL(STATUS_INVALID, "a price needs --currency, --input and --output");
     TRY(body_text("currency", "--currency", values[CLI_FLAG_CURRENCY], body));
     TRY(body_text("model", "--model", values[CLI_FLAG_MODEL], body));
     TRY(body_text("class", "--class", values[CLI_FLAG_CLASS], body));

@@ -1,7 +1,7 @@
 /* cli_price: `banyan admin price …`: what tokens cost.
  *
  * Owns:     nothing.
- * Thread:   the first.
+ * Thread:   the process's first.
  * Cost:     –
  * Not here: what was used (cli_usage), plans (cli_limits).
  */

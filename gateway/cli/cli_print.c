@@ -63,7 +63,7 @@ static void value_words(const json_t *value, struct buffer *out)
     }
 }
 
-/* Values of other types than expected are shown as JSON. */
+/* A string as it is, null as "-", any other value as JSON. */
 static void value_other(const json_t *value, struct buffer *out)
 {
     char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -149,7 +149,7 @@ enum status cli_print_list(const struct cli_call *call, const json_t *list,
     else
         TRY(list_table(call, rows, columns, count));
     if (json_is_true(json_object_get(list, "has_more")))
-        fprintf(call->options->err, "there are more: --limit N shows up to N\n");
+        fprintf(call->options->err, "there are more rows: --limit N shows up to N\n");
     return STATUS_OK;
 }
 

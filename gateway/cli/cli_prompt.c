@@ -18,7 +18,7 @@ static const struct cli_print_column columns[] = {
     {"HITS", "hits", CLI_PRINT_NUMBER, true},
     {"EXPIRES", "pin_until", CLI_PRINT_TIME, false},
     {"REVISION", "revision", CLI_PRINT_NUMBER, true},
-    /* These of one prompt alone. */
+    /* Shown for one prompt, not in the list. */
     {"HIT TOKENS", "hit_tokens", CLI_PRINT_NUMBER, true},
     {"TENANTS", "tenants", CLI_PRINT_WORDS, true},
     {"GROUPS", "groups", CLI_PRINT_WORDS, true},
@@ -49,7 +49,7 @@ enum status cli_prompt_delete(struct cli_call *call)
     return cli_resource_ask(call, &prompt, "DELETE", call->argument, NULL);
 }
 
-/* --- what flags say --- */
+/* --- body of a request --- */
 
 static enum status file_read(const char *flag, const char *path, struct buffer *out)
 {
@@ -92,7 +92,7 @@ static enum status body_add_messages(json_t *body, const char *path, struct buff
     return STATUS_OK;
 }
 
-/* The id of a tenant that is given by id or name, appended to `list`. */
+/* Appends the id of the tenant with this id or name to `list`. */
 static enum status tenants_add(struct cli_call *call, const char *id_or_name, json_t *list)
 {
     struct buffer path;
@@ -104,7 +104,8 @@ static enum status tenants_add(struct cli_call *call, const char *id_or_name, js
     return status;
 }
 
-/* The flag's names as a list: tenants by their ids. NULL when the flag is not given. */
+/* `*out` is the list that --tenants or --groups gives, with ids in place of tenants' names; NULL
+ * when the flag is not given. */
 static enum status names_read(struct cli_call *call, bool are_tenants, json_t **out)
 {
     const char *flag = are_tenants ? "--tenants" : "--groups";
@@ -162,7 +163,7 @@ enum status cli_prompt_create(struct cli_call *call)
     enum status status = STATUS_OK;
     buffer_init(&bytes, LIMIT_ADMIN_BODY_BYTES);
     if ((text == NULL) == (messages == NULL))
-        FAIL_OUT(STATUS_INVALID, "give the prompt: one of --messages FILE and --text FILE");
+        FAIL_OUT(STATUS_INVALID, "give the prompt with either --messages FILE or --text FILE");
     if (json_object_set_new(body, "name", json_string(call->argument)) != 0)
         FAIL_OUT(STATUS_INVALID, "the name is not valid UTF-8");
     TRY_OUT(text != NULL ? body_add_text(body, text, &bytes)
@@ -185,7 +186,7 @@ enum status cli_prompt_change(struct cli_call *call)
         FAIL_OUT(STATUS_INVALID, "--name is not valid UTF-8");
     TRY_OUT(body_add_until(call, body));
     if (json_object_size(body) == 0)
-        FAIL_OUT(STATUS_INVALID, "say what to change: --name or --until");
+        FAIL_OUT(STATUS_INVALID, "nothing to change: give --name or --until");
     status = cli_resource_ask(call, &prompt, "PATCH", call->argument, body);
 out:
     json_decref(body);
@@ -202,7 +203,8 @@ static void grants_remove(json_t *list, const json_t *name)
     }
 }
 
-/* What `granted` has under `member`, with the names of the flag or without them, into `body`. */
+/* Sets the new list of tenants or groups in `body`: that of `granted`, with the names of the flag
+ * added or removed. */
 static enum status grants_edit(struct cli_call *call, const json_t *granted, bool are_tenants,
                                bool is_grant, json_t *body)
 {
@@ -224,7 +226,8 @@ static enum status grants_edit(struct cli_call *call, const json_t *granted, boo
     return STATUS_OK;
 }
 
-/* With the revision that was read, so that two people who grant at once do not undo each other. */
+/* Sends the new lists with the revision that was read, so that two admins who grant at the same
+ * time do not undo each other's changes. */
 static enum status grants_send(struct cli_call *call, const char *path, const json_t *granted,
                                bool is_grant)
 {
@@ -254,7 +257,7 @@ static enum status grants_change(struct cli_call *call, bool is_grant)
     json_t *granted = NULL;
     struct buffer path;
     if (call->values[CLI_FLAG_TENANTS] == NULL && call->values[CLI_FLAG_GROUPS] == NULL)
-        FAIL(STATUS_INVALID, "say who: --tenants or --groups");
+        FAIL(STATUS_INVALID, "give --tenants, --groups or both");
     buffer_init(&path, LIMIT_PATH_BYTES);
     https_client_answer_init(&answer);
     enum status status = cli_resource_append_path(call, &prompt, call->argument, &path);

@@ -1,9 +1,10 @@
 /* cli_prompt: `banyan admin prompt …`: prompts that are published to tenants and groups.
  *
  * Owns:     nothing.
- * Thread:   the first.
- * Cost:     a call each; a name instead of an id costs the list; granting reads the prompt first.
- * Not here: the calls themselves (cli_api), what a grant means (auth/tenants/tenant_prompt).
+ * Thread:   the process's first.
+ * Cost:     one call for each command; a name instead of an id costs the list of prompts; grant and
+ *           revoke read the prompt first.
+ * Not here: the calls themselves (cli_api), what a grant means (auth, tenant_prompt).
  */
 #pragma once
 

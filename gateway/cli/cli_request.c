@@ -2,7 +2,7 @@
 
 #include "gateway/cli/cli_resource.h"
 
-/* A page by default: the rows are those of one moment then. */
+/* By default one page is shown: its rows are of one moment. */
 enum { ROWS_SHOWN = 100, ROWS_MAX = 100000 };
 
 static const struct cli_print_column columns[] = {

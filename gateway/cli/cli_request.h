@@ -1,7 +1,7 @@
-/* cli_request: `banyan admin request …`: generations under way, and the end of one.
+/* cli_request: `banyan admin request …`: lists running requests, and cancels one.
  *
  * Owns:     nothing.
- * Thread:   the first.
+ * Thread:   the process's first.
  * Cost:     a list reads pages of the config API.
  * Not here: the calls themselves (cli_api).
  */

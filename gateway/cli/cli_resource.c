@@ -2,7 +2,7 @@
 
 #include "gateway/cli/cli_value.h"
 
-/* Borrowed from the list. */
+/* The id of the row with this name, borrowed from the list; archived rows have lost their names. */
 static const char *find_name(const json_t *list, const char *name)
 {
     const json_t *rows = json_object_get(list, "data");
@@ -31,7 +31,7 @@ enum status cli_resource_id(struct cli_call *call, const struct cli_resource *re
         *out = json_string(id);
     json_decref(list);
     if (*out == NULL)
-        FAIL(STATUS_NOT_FOUND, "there is no %s of the name '%.128s': banyan admin %s list",
+        FAIL(STATUS_NOT_FOUND, "there is no %s named '%.128s'; see banyan admin %s list",
              resource->word, id_or_name, resource->word);
     return STATUS_OK;
 }

@@ -29,7 +29,8 @@ void cli_table_add(struct cli_table *table, struct slice text)
     table->cell_count++;
 }
 
-/* Takes columns away from the widest that may be cut until the row fits, or nothing can be cut. */
+/* Makes the widest of the columns that may be cut narrower, again and again, until the row fits or
+ * no column can be cut. */
 static void render_shrink(const struct cli_table *table, size_t width, size_t *widths)
 {
     size_t total = GAP_COLUMNS * (table->column_count - 1);
@@ -54,7 +55,7 @@ static void render_cell(const struct cli_table *table, size_t column, const size
 {
     bool is_last = column + 1 == table->column_count;
     bool is_right = table->columns[column].is_right;
-    /* No spaces at a line's end. */
+    /* A line does not end with spaces. */
     if (is_last && !is_right && cli_text_columns(text) <= widths[column])
         buffer_append_slice(out, text);
     else

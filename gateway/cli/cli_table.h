@@ -1,9 +1,9 @@
-/* cli_table: rows of texts as columns that line up.
+/* cli_table: a table of texts whose columns are aligned.
  *
- * Owns:     the cells until the table is printed; at most LIMIT_CLI_TABLE_BYTES of them.
+ * Owns:     the cells, at most LIMIT_CLI_TABLE_BYTES of text.
  * Thread:   one at a time.
- * Cost:     O(cells); one allocation that grows.
- * Not here: what the cells say (cli_tenant, cli_key, cli_look).
+ * Cost:     O(bytes); one allocation that grows.
+ * Not here: what the cells say (cli_print).
  */
 #pragma once
 
@@ -16,23 +16,24 @@ enum { CLI_TABLE_COLUMNS_MAX = 12 };
 
 struct cli_table_column {
     const char *title;
-    bool is_right; /* numbers */
-    bool is_whole; /* never cut: ids, which are pasted elsewhere */
+    bool is_right; /* aligned to the right: numbers */
+    bool is_whole; /* never cut: ids, which people copy */
 };
 
 struct cli_table {
     const struct cli_table_column *columns;
     size_t column_count;
-    size_t widths[CLI_TABLE_COLUMNS_MAX];
+    size_t widths[CLI_TABLE_COLUMNS_MAX]; /* in columns of a terminal */
     size_t cell_count;
-    struct buffer cells; /* safe texts, each ended by a NUL */
+    struct buffer cells; /* safe texts, each with a NUL at its end */
 };
 
-/* `columns` stays the caller's and must outlive the table. */
+/* `columns` is borrowed and must outlive the table. */
 void cli_table_init(struct cli_table *table, const struct cli_table_column *columns, size_t count);
 void cli_table_deinit(struct cli_table *table);
-/* The next cell of the present row, made safe for a terminal. */
+/* Adds the next cell, row by row. Its text is made safe for a terminal. */
 void cli_table_add(struct cli_table *table, struct slice text);
-/* Titles and whole rows, two spaces between columns. `width` columns at most (0 = any): then the
- * widest that may be cut are. Appends to `out`. LIMIT when cells or text are too long. */
+/* Appends titles and rows to `out`, with two spaces between columns. To fit into `width` columns of
+ * a terminal (0 = any width) the widest columns that may be cut are cut. LIMIT when the cells or
+ * the text are too long. */
 enum status cli_table_render(const struct cli_table *table, size_t width, struct buffer *out);

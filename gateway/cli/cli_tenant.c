@@ -64,7 +64,7 @@ static enum status body_number(const struct cli_call *call, enum cli_flag flag, 
     return STATUS_OK;
 }
 
-/* What the flags say of a tenant, onto `body`; the server has the last word on numbers. */
+/* Adds the fields that the flags give to `body`. The server checks the ranges of numbers. */
 static enum status body_fill(const struct cli_call *call, json_t *body)
 {
     json_t *pairs = NULL;
@@ -108,7 +108,7 @@ enum status cli_tenant_change(struct cli_call *call)
     TRY_OUT(body_fill(call, body));
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID,
-                 "say what to change: --name, --weight, --group, --share, --cache-share, "
+                 "nothing to change: give --name, --weight, --group, --share, --cache-share, "
                  "--default-class, --best-class, --models or --meta");
     status = cli_resource_ask(call, &tenant, "PATCH", call->argument, body);
 out:

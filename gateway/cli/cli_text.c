@@ -9,14 +9,14 @@ struct range {
     uint32_t last;
 };
 
-/* Never shown: see the header. */
+/* Characters that become U+FFFD; the header says which they are. */
 static const struct range hidden[] = {
     {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
     {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
     {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
 };
-/* Combining marks take no column; East Asian and emoji characters take two (Unicode's tables
- * EastAsianWidth and Mn, by blocks: a table that is a column off is no fault). */
+/* Combining marks take no column, East Asian characters and emoji take two. The ranges are blocks
+ * that approximate Unicode's tables EastAsianWidth and Mn: an error only misaligns a column. */
 static const struct range narrow[] = {
     {0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},   {0x64b, 0x65f},
     {0x900, 0x902},   {0xe31, 0xe31},   {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0x1ab0, 0x1aff},
@@ -44,7 +44,7 @@ static size_t columns_of(uint32_t point)
     return IN(narrow, point) ? 0 : IN(wide, point) ? 2 : 1;
 }
 
-/* The next character: its length in bytes; *point is U+FFFD when it may not be shown. */
+/* Returns the length in bytes of the next character; `*point` is U+FFFD when it is not shown. */
 static size_t next_point(struct slice text, size_t at, uint32_t *point)
 {
     size_t length = utf8_sequence_length(text.bytes + at, text.length - at);

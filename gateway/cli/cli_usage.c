@@ -42,9 +42,9 @@ enum {
     REQUEST_COLUMNS = sizeof request_columns / sizeof request_columns[0],
 };
 
-/* --- the question --- */
+/* --- query --- */
 
-/* "&name=a,b" of the words of a flag; ids of tenants in the place of their names. */
+/* Appends "&name=a,b" with the words of a flag; tenants' names become ids. */
 static enum status query_words(struct cli_call *call, enum cli_flag flag, const char *name,
                                struct buffer *query)
 {
@@ -88,7 +88,7 @@ static enum status query_filters(struct cli_call *call, struct buffer *query)
     return query->status;
 }
 
-/* "start_time=…&end_time=…" of --from and --to; `usual_s`: of a --from that is not given. */
+/* Appends "start_time=…&end_time=…" from --from and --to; the start is `usual_s` without --from. */
 static enum status query_times(const struct cli_call *call, int64_t now_s, int64_t usual_s,
                                struct buffer *query)
 {
@@ -108,13 +108,13 @@ static enum status query_times(const struct cli_call *call, int64_t now_s, int64
 
 /* --- pages --- */
 
-/* All that the pages have told so far. */
+/* The pages read so far: as JSON, or with --csv as CSV. */
 struct pages {
     struct cli_call *call;
-    json_t *rows;      /* of JSON */
-    struct buffer csv; /* of CSV, with one line of names */
-    size_t count;      /* of rows */
-    json_t *page;      /* the last one */
+    json_t *rows;      /* of all pages */
+    struct buffer csv; /* rows of all pages after one line of names */
+    size_t count;      /* rows */
+    json_t *page;      /* the last page */
 };
 
 static enum status pages_csv(struct pages *pages, const struct buffer *body)
@@ -122,7 +122,7 @@ static enum status pages_csv(struct pages *pages, const struct buffer *body)
     struct slice rows = buffer_slice(body);
     const char *end = rows.length > 0 ? memchr(rows.bytes, '\n', rows.length) : NULL;
     if (end == NULL)
-        FAIL(STATUS_PROTOCOL, "the server's answer is no CSV; is this a config API?");
+        FAIL(STATUS_PROTOCOL, "the answer is no CSV; does --url name a config API?");
     size_t names = (size_t)(end - rows.bytes) + 1;
     for (size_t i = names; i < rows.length; i++)
         pages->count += rows.bytes[i] == '\n';
@@ -139,14 +139,14 @@ static enum status pages_json(struct pages *pages, const struct buffer *body)
                              JSON_REJECT_DUPLICATES, NULL);
     json_t *data = json_object_get(pages->page, "data");
     if (!json_is_array(data))
-        FAIL(STATUS_PROTOCOL, "the server's answer is no list; is this a config API?");
+        FAIL(STATUS_PROTOCOL, "the answer is no list; does --url name a config API?");
     if (json_array_extend(pages->rows, data) != 0)
         FAIL(STATUS_NO_MEMORY, "no memory for a list");
     pages->count = json_array_size(pages->rows);
     return STATUS_OK;
 }
 
-/* One after the other until there is none, or `most` rows are there. */
+/* Reads pages until there are no more, or `most` rows or more have come. */
 static enum status pages_read(struct pages *pages, const char *query, const char *parameter,
                               size_t most)
 {
@@ -178,7 +178,7 @@ static enum status pages_read(struct pages *pages, const char *query, const char
     return status;
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static void cost_set(json_t *row)
 {
@@ -192,7 +192,7 @@ static void cost_set(json_t *row)
     json_object_set_new(row, "cost", json_string(text));
 }
 
-/* Results of all buckets, each with its bucket's start. */
+/* A list with the results of all buckets, each with the start of its bucket. */
 static json_t *show_rows(const json_t *buckets)
 {
     json_t *list = json_pack("{s:[]}", "data");
@@ -297,7 +297,7 @@ static enum status requests_print(struct cli_call *call, const struct pages *pag
     return cli_print_list(call, pages->page, request_columns, REQUEST_COLUMNS);
 }
 
-/* The newest first; CSV without --limit is all of them. */
+/* Newest first; with --csv and without --limit all rows. */
 enum status cli_usage_requests(struct cli_call *call)
 {
     struct pages pages;

@@ -1,9 +1,9 @@
-/* cli_usage: `banyan admin usage …`: what was used and what it cost, as tables, JSON or CSV.
+/* cli_usage: `banyan admin usage …`: usage and its cost, as tables, JSON or CSV.
  *
  * Owns:     nothing.
- * Thread:   the first.
- * Cost:     pages of the config API, one after the other.
- * Not here: prices (cli_price), the sums (the server's).
+ * Thread:   the process's first.
+ * Cost:     reads pages of the config API one after the other, and keeps all rows.
+ * Not here: prices (cli_price); the server computes the sums.
  */
 #pragma once
 

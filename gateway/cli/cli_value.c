@@ -7,7 +7,7 @@
 #include <time.h>
 
 static const int64_t SECONDS_MAX = INT64_C(100) * 366 * 86400;
-/* Smaller plain numbers are no time of this century: somebody has forgotten the unit. */
+/* A smaller number is a time before 2001: the unit of a duration was forgotten. */
 static const int64_t UNIX_LEAST = 1000000000;
 
 enum status cli_value_number(const char *flag, const char *text, int64_t least, int64_t most,
@@ -18,7 +18,7 @@ enum status cli_value_number(const char *flag, const char *text, int64_t least, 
     bool is_digit = (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
     long long number = strtoll(text, &end, 10);
     if (!is_digit || *end != '\0' || end == text)
-        FAIL(STATUS_INVALID, "%s wants a whole number, not '%.64s'", flag, text);
+        FAIL(STATUS_INVALID, "%s needs a whole number, not '%.64s'", flag, text);
     if (errno == ERANGE || number < least || number > most)
         FAIL(STATUS_OUT_OF_RANGE, "%s must be from %lld to %lld", flag, (long long)least,
              (long long)most);
@@ -49,14 +49,14 @@ enum status cli_value_duration(const char *flag, const char *text, int64_t *seco
         text[digits] != '\0' && text[digits + 1] == '\0' ? duration_unit(text[digits]) : 0;
     char number[16];
     if (digits == 0 || unit == 0)
-        FAIL(STATUS_INVALID, "%s wants a time such as 90s, 30m, 12h or 7d, not '%.64s'", flag,
+        FAIL(STATUS_INVALID, "%s needs a time such as 90s, 30m, 12h or 7d, not '%.64s'", flag,
              text);
     if (digits >= sizeof number)
-        FAIL(STATUS_OUT_OF_RANGE, "%s may be a hundred years at most", flag);
+        FAIL(STATUS_OUT_OF_RANGE, "%s may be at most a hundred years", flag);
     snprintf(number, sizeof number, "%.*s", (int)digits, text);
     *seconds = strtoll(number, NULL, 10);
     if (*seconds > SECONDS_MAX / unit)
-        FAIL(STATUS_OUT_OF_RANGE, "%s may be a hundred years at most", flag);
+        FAIL(STATUS_OUT_OF_RANGE, "%s may be at most a hundred years", flag);
     *seconds *= unit;
     return STATUS_OK;
 }
@@ -80,7 +80,7 @@ enum status cli_value_expiry(const char *flag, const char *text, int64_t now_s, 
     return STATUS_OK;
 }
 
-/* False when it does not look like one: it is another kind of moment then. */
+/* Reads a day or a minute of UTC; false when `text` is neither. */
 static bool moment_date(const char *text, int64_t *out)
 {
     struct tm utc = {0};
@@ -88,7 +88,7 @@ static bool moment_date(const char *text, int64_t *out)
     if (end != NULL && *end == 'T')
         end = strptime(end, "T%H:%M", &utc);
     struct tm same = utc;
-    *out = (int64_t)timegm(&same); /* which makes the 3rd of March of a 31st of February */
+    *out = (int64_t)timegm(&same); /* turns 31 February into 3 March, which the check below sees */
     return end != NULL && *end == '\0' && same.tm_mday == utc.tm_mday && *out >= 0;
 }
 
@@ -125,7 +125,7 @@ enum status cli_value_words(const char *flag, const char *text, json_t **out)
         size_t length = strcspn(at, ",");
         if (length == 0) {
             json_decref(words);
-            FAIL(STATUS_INVALID, "%s wants words with commas between them, not '%.64s'", flag,
+            FAIL(STATUS_INVALID, "%s needs words with commas between them, not '%.64s'", flag,
                  text);
         }
         if (json_array_append_new(words, json_stringn(at, length)) != 0) {
@@ -145,7 +145,7 @@ static enum status pairs_add(const char *flag, json_t *pairs, const char *text)
     size_t length = strcspn(text, "=");
     char key[256];
     if (text[length] != '=' || length == 0)
-        FAIL(STATUS_INVALID, "%s wants KEY=VALUE, not '%.64s'", flag, text);
+        FAIL(STATUS_INVALID, "%s needs KEY=VALUE, not '%.64s'", flag, text);
     if (length >= sizeof key)
         FAIL(STATUS_OUT_OF_RANGE, "%s: the key is longer than %zu bytes", flag, sizeof key - 1);
     memcpy(key, text, length);
@@ -175,7 +175,7 @@ void cli_value_time_text(const json_t *value, const char *otherwise, char out[CL
     time_t seconds = (time_t)json_integer_value(value);
     struct tm tm;
     snprintf(out, CLI_VALUE_TIME_BYTES, "%s", otherwise);
-    /* Beyond the year 9999 the text would not fit. */
+    /* The buffer has room for years up to 9999. */
     if (json_is_integer(value) && seconds >= 0 && seconds < INT64_C(253402300800) &&
         gmtime_r(&seconds, &tm) != NULL &&
         strftime(out, CLI_VALUE_TIME_BYTES, "%Y-%m-%d %H:%M:%SZ", &tm) == 0)

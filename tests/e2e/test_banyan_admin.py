@@ -30,7 +30,7 @@ def test_a_tenant_and_a_key_that_works(server):
     assert made.returncode == 0, made.stderr
     value = made.stdout.strip()
     assert re.fullmatch(r"sk-by-[0-9A-Za-z]{12}-[0-9A-Za-z]{43}-[0-9A-Za-z]{6}", value)
-    assert value not in made.stderr and "shown this once" in made.stderr
+    assert value not in made.stderr and "shown only this once" in made.stderr
     with server.http(value) as client:
         assert client.get("/v1/models").status_code == 200
     keys = answer(server, "key", "list", "--tenant", tenant["id"])["data"]
@@ -126,7 +126,7 @@ def test_refusals_and_exit_codes(server, tmp_path):
     wrong.chmod(0o644)
     refused = admin(server, "tenant", "list", "--key-file", wrong)
     assert refused.returncode == 1 and "HTTP 401" in refused.stderr
-    assert "warning: others may read" in refused.stderr
+    assert "warning: other users can read" in refused.stderr
     untrusted = admin(server, "tenant", "list", "--ca", "/etc/ssl/certs/ca-certificates.crt")
     assert untrusted.returncode == 3 and "not trusted" in untrusted.stderr
 

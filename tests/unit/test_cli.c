@@ -37,17 +37,17 @@ static void test_wrong_words(void **state)
         {{"tenat", "list"}, "there is no resource 'tenat'; did you mean 'tenant'?"},
         {{"adminkey", "list"}, "did you mean 'admin-key'?"},
         {{"something", "list"}, "there is no resource 'something'; see --help"},
-        {{"tenant"}, "do what with it? banyan admin tenant --help"},
+        {{"tenant"}, "a verb is missing; see banyan admin tenant --help"},
         {{"tenant", "lits"}, "did you mean 'list'?"},
-        {{"tenant", "rotate", "x"}, "that cannot be done with it: 'rotate'; see --help"},
+        {{"tenant", "rotate", "x"}, "this resource has no verb 'rotate'; see --help"},
         {{"tenant", "list", "--jsno"}, "there is no flag 'jsno'; did you mean 'json'?"},
         {{"tenant", "list", "--everything"}, "there is no flag 'everything'; see --help"},
         {{"tenant", "list", "--json=yes"}, "--json takes no value"},
-        {{"tenant", "list", "--limit"}, "--limit wants N"},
-        {{"tenant", "list", "--weight", "3"}, "--weight means nothing to 'tenant list'"},
+        {{"tenant", "list", "--limit"}, "--limit needs a value: N"},
+        {{"tenant", "list", "--weight", "3"}, "'tenant list' does not take --weight"},
         {{"tenant", "list", "extra"}, "'extra' is one word too many"},
         {{"tenant", "show", "a", "b"}, "'b' is one word too many"},
-        {{"tenant", "show"}, "which? banyan admin tenant show TENANT"},
+        {{"tenant", "show"}, "TENANT is missing: banyan admin tenant show TENANT"},
         {{"tenant", "show", ""}, "TENANT must not be empty"},
         {{"tenant", "list", "--timeout", "0"}, "--timeout must be from 1 to 3600"},
         {{"tenant", "list", "--timeout", "3601"}, "--timeout must be from 1 to 3600"},
@@ -55,7 +55,7 @@ static void test_wrong_words(void **state)
         {{"tenant", "list", "--url", "http://x"}, "the URL must begin with https://"},
         {{"tenant", "list", "--ca", "/nowhere"}, "/nowhere holds no certificates"},
         {{"tenant", "list", "--key-file", "/nowhere"}, "the key file /nowhere: No such file"},
-        {{"tenant", "\x1b[2J"}, "that cannot be done with it: '\xef\xbf\xbd[2J'"},
+        {{"tenant", "\x1b[2J"}, "this resource has no verb '\xef\xbf\xbd[2J'"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -111,8 +111,9 @@ static void test_a_flag_is_no_value(void **state)
         if (all_flags[k].value == NULL)
             continue;
         snprintf(word, sizeof word, "--%s", all_flags[k].name);
-        snprintf(told, sizeof told, "%s wants %s; one that begins with a dash is written %s=--json",
-                 word, all_flags[k].value, word);
+        snprintf(told, sizeof told,
+                 "%s needs a value: %s; write one that begins with a dash as %s=--json", word,
+                 all_flags[k].value, word);
         assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", word, "--json"), CLI_USAGE);
         cli_kit_has(cli_kit.err, told);
     }
@@ -188,13 +189,13 @@ static void test_exit_codes(void **state)
     assert_int_equal(CLI_KIT_RUN("tenant", "list"), CLI_REFUSED);
     assert_string_equal(cli_kit.err,
                         "banyan admin tenant list: No \xef\xbf\xbd[2Jkey. (HTTP 401, "
-                        "invalid_api_key, request req_7)\n  the key file's key opens nothing here: "
+                        "invalid_api_key, request req_7)\n  the server does not accept this key: "
                         "give another with --key-file\n");
     cli_kit_answer(200, "nonsense");
     assert_int_equal(CLI_KIT_RUN("tenant", "list"), CLI_UNREACHED);
     assert_int_equal(CLI_KIT_RUN("tenant", "list", "--url", "https://127.0.0.1:1"), CLI_UNREACHED);
     cli_kit_has(cli_kit.err, "nobody answers at 127.0.0.1 port 1");
-    cli_kit_has(cli_kit.err, "--url says where");
+    cli_kit_has(cli_kit.err, "with --url");
     assert_string_equal(cli_kit.out, "");
 }
 
@@ -238,7 +239,7 @@ static void test_a_folder_of_others(void **state)
     assert_int_equal(symlink(cli_kit.dir, link), 0);
     assert_int_equal(cli_run(4, argv, &options), CLI_USAGE); /* a link may lead anywhere */
     fflush(file);
-    cli_kit_has(text, "is not only yours to write");
+    cli_kit_has(text, "other users can write to the folder");
     assert_int_equal(cli_kit.connections, 0);
     cli_kit_answer(200, EMPTY);
     assert_int_equal(cli_run(6, argv, &options), CLI_DONE);

@@ -60,7 +60,7 @@ static void test_key_files(void **state)
     assert_int_equal(open_api(&api, "other.key", file), STATUS_OK);
     cli_api_close(api);
     fflush(file);
-    cli_kit_has(warnings, "warning: others may read");
+    cli_kit_has(warnings, "warning: other users can read");
     fclose(file);
     free(warnings);
 }
@@ -81,12 +81,12 @@ static void test_refusals(void **state)
     assert_int_equal(ask(api, "PATCH", "3"), STATUS_CONFLICT);
     assert_string_equal(
         status_note()->message,
-        "Other. (HTTP 412, request req_7)\n  somebody changed it meanwhile: look at "
-        "it again, then use its new revision");
+        "Other. (HTTP 412, request req_7)\n  somebody changed it meanwhile: show it "
+        "again, then use its new revision");
     cli_kit_has(cli_kit.seen, "if-match: \"3\"\r\n");
     cli_kit_answer(500, "<html>");
     assert_int_equal(ask(api, "GET", NULL), STATUS_CONFLICT);
-    cli_kit_has(status_note()->message, "without a reason it could tell (HTTP 500");
+    cli_kit_has(status_note()->message, "without giving a reason (HTTP 500");
     cli_kit_answer(200, "[]");
     assert_int_equal(ask(api, "GET", NULL), STATUS_PROTOCOL);
     assert_false(cli_api_is_refused(api));

@@ -23,7 +23,7 @@ static void test_looking(void **state)
     cli_kit_has(cli_kit.out, "tnt_1");
     cli_kit_answer(200, LIST);
     assert_int_not_equal(CLI_KIT_RUN("group", "show", "west"), CLI_DONE);
-    cli_kit_has(cli_kit.err, "there is no group of the name 'west': banyan admin group list");
+    cli_kit_has(cli_kit.err, "there is no group named 'west'; see banyan admin group list");
 }
 
 static void test_changes(void **state)

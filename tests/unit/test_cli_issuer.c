@@ -26,7 +26,7 @@ static void test_list_and_show(void **state)
     cli_kit_has(cli_kit.out, "TENANT CLAIM org\n");
     cli_kit_answer(200, LIST);
     assert_int_equal(CLI_KIT_RUN("issuer", "show", "nothere"), CLI_REFUSED);
-    cli_kit_has(cli_kit.err, "no issuer of the name 'nothere'");
+    cli_kit_has(cli_kit.err, "no issuer named 'nothere'");
     cli_kit_answer(200, ISSUER);
     assert_int_equal(CLI_KIT_RUN("issuer", "delete", "iss_1", "--if-revision", "3", "--json"),
                      CLI_DONE);

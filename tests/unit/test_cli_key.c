@@ -71,13 +71,13 @@ static void test_a_value_is_shown_once(void **state)
     cli_kit_answer(201, NEW_KEY);
     assert_int_equal(CLI_KIT_RUN("key", "create", "--tenant", "tnt_1"), CLI_DONE);
     assert_string_equal(cli_kit.out, "sk-by-secret\n");
-    cli_kit_has(cli_kit.err, "key_1: its value is shown this once");
+    cli_kit_has(cli_kit.err, "key_1: its value is shown only this once");
     cli_kit_lacks(cli_kit.err, "secret");
     cli_kit_answer(201, NEW_KEY);
     assert_int_equal(CLI_KIT_RUN("key", "rotate", "key_1", "--tenant", "tnt_1", "--json"),
                      CLI_DONE);
     assert_string_equal(cli_kit.out, NEW_KEY "\n");
-    cli_kit_has(cli_kit.err, "in this answer alone");
+    cli_kit_has(cli_kit.err, "shown only this once");
     cli_kit_lacks(cli_kit.err, "secret");
     /* A dry run makes none. */
     cli_kit_answer(200, KEY);

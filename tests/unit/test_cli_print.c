@@ -59,7 +59,7 @@ static void test_lists(void **state)
     assert_string_equal(cli_kit.err, "none\n");
     print(false, true, "{\"data\":[{\"id\":\"a\"}],\"has_more\":true}",
           "ID  N  AT     WORDS  PEER\na   -  never         -\n");
-    assert_string_equal(cli_kit.err, "there are more: --limit N shows up to N\n");
+    assert_string_equal(cli_kit.err, "there are more rows: --limit N shows up to N\n");
     print(true, true, "{\"data\":[{\"id\":\"a\"}],\"has_more\":false}",
           "{\"data\":[{\"id\":\"a\"}],\"has_more\":false}\n");
 }

@@ -33,7 +33,7 @@ static void test_list_and_show(void **state)
     assert_string_equal(cli_kit.out, PROMPT "\n");
     cli_kit_answer(200, LIST);
     assert_int_equal(CLI_KIT_RUN("prompt", "show", "nothere"), CLI_REFUSED);
-    cli_kit_has(cli_kit.err, "no prompt of the name 'nothere'");
+    cli_kit_has(cli_kit.err, "no prompt named 'nothere'");
 }
 
 static void test_create(void **state)

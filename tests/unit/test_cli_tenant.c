@@ -99,7 +99,7 @@ static void test_changes(void **state)
         CLI_KIT_RUN("tenant", "change", "tnt_1", "--weight", "5", "--if-revision", "3"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "if-match: \"3\"\r\n");
     assert_int_equal(CLI_KIT_RUN("tenant", "change", "tnt_1"), CLI_USAGE);
-    cli_kit_has(cli_kit.err, "say what to change");
+    cli_kit_has(cli_kit.err, "nothing to change");
 }
 
 /* An archived tenant's name may be somebody else's by now. */
@@ -113,7 +113,7 @@ static void test_names(void **state)
     assert_int_equal(cli_kit.connections, 1);
     cli_kit_answer(200, LIST);
     assert_int_equal(CLI_KIT_RUN("tenant", "archive", "globex"), CLI_REFUSED);
-    cli_kit_has(cli_kit.err, "there is no tenant of the name 'globex'");
+    cli_kit_has(cli_kit.err, "there is no tenant named 'globex'");
     cli_kit_lacks(cli_kit.seen, "DELETE");
 }
 
