@@ -21,7 +21,7 @@
 enum {
     PATH_BYTES = 1024,
     DRAIN_LOOK_MS = 20,
-    CANCEL_GRACE_MS = 2000, /* from cancelling everything to leaving without it */
+    CANCEL_GRACE_MS = 2000, /* time for cancelled requests to end before the process does */
 };
 
 struct engine_process {
@@ -34,10 +34,11 @@ struct engine_process {
     struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
-    bool is_failed; /* the engine's device, or a rank of it */
+    bool is_failed; /* the engine's device or a rank has failed */
 };
 
-/* Looks every 20 ms whether the last request has ended; cancels the rest at the deadline. */
+/* Looks every 20 ms whether all requests have ended, and stops the loop then. Cancels the requests
+ * that still run at the deadline. */
 static void drain_look(void *context)
 {
     struct engine_process *process = context;
@@ -72,22 +73,23 @@ static void process_beat(void *context)
     loop_timer_arm(process->pulse_timer, PULSE_EVERY_MS);
 }
 
-/* Nothing can be computed in this process any more: once everybody has been told, another one may
- * find the device well. */
+/* A device or a rank has failed, so this process can compute nothing any more. It drains, so that
+ * all clients get their errors, and ends; the device may work in the next process. */
 static void on_failed(void *context)
 {
     struct engine_process *process = context;
     process->is_failed = true;
-    if (process->drain_until_us == 0) /* whoever asked for a drain alone, waits for nothing now */
+    if (process->drain_until_us == 0) /* also when POST drain has set is_draining before */
         drain_begin(process);
 }
 
-/* A child has ended. A rank that does while nothing is computed: nobody's request need find out. */
+/* Called when a child has ended: finds a rank that ended while the engine was idle, before a
+ * request meets it. */
 static void ranks_look(struct engine_process *process)
 {
     int64_t engine = 0;
     if (process->options->ranks[0] == NULL || process->is_failed)
-        return; /* none, or it is told */
+        return; /* there are no ranks, or the failure is known */
     while (engine < process->config->engines && ranks_live(process->options->ranks[engine]))
         engine++;
     if (engine == process->config->engines)
@@ -164,15 +166,15 @@ static enum status open_acceptance(const char *name, enum engine_acceptance *out
     return STATUS_OK;
 }
 
-/* What guesses come from, given where nothing guesses from it, is a mistake. */
+/* An option for drafts that --speculation does not use is a mistake. */
 static enum status open_check_drafts(const struct config *config,
                                      enum engine_speculation speculation)
 {
     if (config->draft_model[0] != '\0' && speculation != ENGINE_SPECULATION_MODEL)
-        FAIL(STATUS_INVALID, "--draft-model %s guesses with --speculation model alone, not %s",
+        FAIL(STATUS_INVALID, "--draft-model %s needs --speculation model, not %s",
              config->draft_model, config->speculation);
     if (config->draft_layers > 0 && speculation != ENGINE_SPECULATION_EXIT)
-        FAIL(STATUS_INVALID, "--draft-layers %lld guess with --speculation exit alone, not %s",
+        FAIL(STATUS_INVALID, "--draft-layers %lld needs --speculation exit, not %s",
              (long long)config->draft_layers, config->speculation);
     return STATUS_OK;
 }
@@ -181,7 +183,7 @@ static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
     if (config->model[0] == '\0')
-        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf");
+        FAIL(STATUS_INVALID, "no model: set --model FILE.gguf");
     enum engine_batching batching = ENGINE_BATCHING_CONTINUOUS;
     TRY(open_batching(config->batching, &batching));
     enum engine_preemption preemption = ENGINE_PREEMPTION_AUTO;
@@ -230,7 +232,7 @@ static enum status open_engine(struct engine_process *process)
     TRY(fleet_open(&process->face.fleet, &options, process->options->ranks,
                    (uint32_t)config->engines));
     if (options.model_descriptor >= 0)
-        close(options.model_descriptor); /* mapped: the descriptor has done its work */
+        close(options.model_descriptor); /* the file is mapped */
     if (options.draft_descriptor > 0)
         close(options.draft_descriptor);
     fleet_info(process->face.fleet, &process->face.info);
@@ -255,8 +257,9 @@ static enum status open_finals(struct engine_process *process)
     return status;
 }
 
-/* A stranger on this machine who can reach the socket may not speak for a tenant. What the kernel
- * holds for a reader is kept small: a sequence whose reader has stopped is to notice. */
+/* Admits connections from the users of the edge only: any other user of the machine who reaches the
+ * socket could speak for every tenant. The send buffer is small, so that a sequence soon stands
+ * still when its reader has stopped. */
 static bool admit_peer(void *context, int descriptor)
 {
     const struct engine_process *process = context;
@@ -300,9 +303,9 @@ static enum status open_listener(struct engine_process *process, int descriptor)
         .handler = face_routes_handle,
         .context = &process->face,
     };
-    process->peers_refused =
-        metrics_get(process->face.metrics, METRIC_COUNTER, "banyan_engine_peers_refused_total",
-                    "Connections to the engine's socket from a user who may not.", "", NULL, 0);
+    process->peers_refused = metrics_get(
+        process->face.metrics, METRIC_COUNTER, "banyan_engine_peers_refused_total",
+        "Connections to the engine's socket that were refused because of their user.", "", NULL, 0);
     return listener_open(&process->listener, &options);
 }
 
@@ -339,11 +342,11 @@ static enum status open_all(struct engine_process *process,
     if (process->drain_timer == NULL || process->pulse_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     TRY(open_listener(process, options->descriptor));
-    ranks_look(process); /* from here on at a signal */
+    ranks_look(process); /* later ends are seen by SIGCHLD */
     return STATUS_OK;
 }
 
-/* In this order: nobody new, no more events, then what they would have touched. */
+/* Closes in this order: no new requests, no more events, then everything that they used. */
 static void close_all(struct engine_process *process)
 {
     struct face *face = &process->face;
@@ -364,7 +367,7 @@ static void close_all(struct engine_process *process)
 
 enum status engine_http_run(const struct engine_http_options *options)
 {
-    static struct engine_process process; /* one a process; too large for a stack */
+    static struct engine_process process; /* too large for a stack, and there is only one */
     process = (struct engine_process){.config = options->config, .options = options};
     bool is_logging = log_start("off") == STATUS_OK;
     bool has_stderr = stderr_lines_begin() == STATUS_OK;
@@ -376,7 +379,7 @@ enum status engine_http_run(const struct engine_http_options *options)
         LOG(LOG_INFO, "engine_stopped", LOG_NUMBER("unfinished", process.face.job_count));
         if (process.is_failed)
             status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
-                                 "the engine's device or a rank has failed; its log says how");
+                                 "the engine's device or a rank has failed; the log says how");
     }
     struct error_note note = *status_note();
     close_all(&process);

@@ -1,9 +1,9 @@
-/* engine_http: the engine process's face: JSON over HTTP/1.1 on a Unix socket ↔ engine.h.
+/* engine_http: the HTTP server of the engine process: JSON over HTTP/1.1 on a Unix socket.
  *
- * Owns:     the engine, its listener, final records that the edge has not acknowledged.
- * Thread:   engine_http_run takes the calling thread as its event loop until SIGTERM or SIGINT.
+ * Owns:     the engines (fleet), the listener, the final records.
+ * Thread:   engine_http_run uses the calling thread as its event loop until SIGTERM or SIGINT.
  * Cost:     –
- * Not here: customers, keys, TLS (edge).
+ * Not here: tenants, keys, TLS (edge).
  */
 #pragma once
 
@@ -17,22 +17,23 @@ enum { ENGINE_HTTP_PEERS = 4 };
 
 struct ranks;
 
-/* All descriptors are the callee's from the call on. What is given as one was opened with rights
- * that this process may no longer have. */
+/* engine_http_run owns all descriptors. A descriptor is given when it was opened with rights that
+ * this process may no longer have; else engine_http_run opens the file itself. */
 struct engine_http_options {
     const struct config *config;
-    int descriptor;       /* bound and listening Unix socket, or -1: binds config->socket itself */
-    int ready_descriptor; /* one byte is written there and it is closed once it serves; or -1 */
-    int draft_descriptor; /* of config->draft_model, or 0: opens it */
-    int model_descriptor; /* the model's file, or -1: opens config->model */
-    int state_descriptor; /* the directory of finals.ring, or -1: config->data_dir */
-    /* Of each of config->engines: this process is rank 0 of them, borrowed; NULL = alone. */
+    int descriptor;       /* Unix socket, bound and listening; -1 = bind config->socket */
+    int ready_descriptor; /* gets one byte and is closed when the process serves; -1 = none */
+    int draft_descriptor; /* file of config->draft_model; 0 = open it */
+    int model_descriptor; /* file of config->model; -1 = open it */
+    int state_descriptor; /* directory of finals.ring; -1 = open config->data_dir */
+    /* One for each of config->engines, borrowed; this process is rank 0. NULL = no other ranks. */
     struct ranks *ranks[LIMIT_ENGINES];
-    /* Who may connect: the user ids of the edge's process. None given = this process's own. */
+    /* User ids of the edge, which may connect. Without any, only this process's user may. */
     uid_t peers[ENGINE_HTTP_PEERS];
     size_t peer_count;
-    struct pulse *pulse; /* its loop and its engines' threads beat there; NULL = nobody watches */
+    struct pulse *pulse; /* gets signs of life of the loop and the engines; NULL = nobody watches */
 };
 
-/* Opens the model (the message says what is wrong with it), then serves until told to end. */
+/* Opens everything, then serves until SIGTERM or SIGINT and the drain are over. The failures of
+ * opening have a note that says what is wrong. UNAVAILABLE when a device or a rank has failed. */
 enum status engine_http_run(const struct engine_http_options *options);

@@ -31,13 +31,13 @@ void face_metrics_set(const struct face *face)
     metric_set(face->gauges.jobs, face->job_count);
 }
 
-/* Never 0, which is a forgotten one. */
+/* Never 0, which marks an empty entry. */
 static uint64_t hash_of_id(struct slice request_id)
 {
     return hash_bytes(hash_process_key(), request_id.bytes, request_id.length) | 1;
 }
 
-/* What points to the place of this hash; to 0 when there is none. */
+/* The link that points to the entry of this hash, or the last link of its list (0). */
 static uint32_t *recent_find(struct face *face, uint64_t hash)
 {
     uint32_t *to = &face->recent_lists[(hash >> 32) % FACE_RECENT_IDS];
@@ -64,7 +64,7 @@ bool face_remember_id(struct face *face, struct slice request_id)
     struct face_recent *recent = &face->recent[face->recent_next];
     recent_drop(face, recent->hash);
     recent->hash = hash;
-    *recent_find(face, hash) = ++face->recent_next; /* at its list's end */
+    *recent_find(face, hash) = ++face->recent_next; /* appends the entry to its list */
     face->recent_next %= FACE_RECENT_IDS;
     return true;
 }
@@ -85,7 +85,7 @@ enum status face_bodies_create(struct face *face)
 
 void face_bodies_destroy(struct face *face)
 {
-    /* Requests that have not ended when the process does keep theirs. */
+    /* Requests that have not ended when the process ends still use the shares. */
     if (face->bodies != NULL && byte_shares_owners(face->bodies) == 0)
         byte_shares_destroy(face->bodies);
     face->bodies = NULL;
@@ -100,8 +100,8 @@ enum status face_reserve_body(struct face *face, const uint8_t tenant[16], size_
         return STATUS_OK;
     case BYTE_SHARES_OWN:
         FAIL(STATUS_ENGINE_SHARE,
-             "Requests of this tenant hold as much of the engine's memory for waiting requests as "
-             "they may now; send fewer at once, or try again when some have ended.");
+             "Waiting requests of this tenant use all the memory in the engine that they may use "
+             "now; send fewer at once, or try again when some have ended.");
     case BYTE_SHARES_ALL:
         FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
     case BYTE_SHARES_NO_MEMORY:
@@ -125,7 +125,7 @@ void face_release_body(struct face *face, struct byte_shares_hold *hold)
 static void face_pump(void *context)
 {
     struct face *face = context;
-    /* Cleared first: an event that comes while we drain posts again. */
+    /* Cleared before events are taken: an event that comes meanwhile posts again. */
     atomic_store(&face->is_pump_posted, false);
     struct engine_event event;
     uint32_t taken = 0;
@@ -135,7 +135,7 @@ static void face_pump(void *context)
         taken++;
     }
     if (taken == FACE_PUMP_EVENTS)
-        face_wake(face); /* the rest, behind what else the loop has */
+        face_wake(face); /* the other events, after the loop's other work */
     if (fleet_has_failed(face->fleet))
         face->failed(face->failed_context);
 }

@@ -1,9 +1,10 @@
-/* face: what the engine process's handlers share: engine, worker, final records, jobs under way.
+/* face: the state that all handlers of the engine process share: engines, workers for text, final
+ * records, running jobs.
  *
- * Owns:     all of these, for the life of engine_http_run.
- * Thread:   the loop's, but for face_wake.
+ * Owns:     all of these, while engine_http_run runs.
+ * Thread:   the loop's, except face_wake.
  * Cost:     –
- * Not here: the life of one request (face_job), starting and ending (engine_http).
+ * Not here: the life of one request (face_job), start and end of the process (engine_http).
  */
 #pragma once
 
@@ -18,28 +19,29 @@
 #include "gateway/http/request.h"
 
 enum {
-    /* More than can be on their way: those that have begun are known to the final ring as well. */
+    /* More ids than requests can be in the engines. The final ring knows the ids of requests that
+     * have begun. */
     FACE_RECENT_IDS = 2 * LIMIT_REQUESTS_IN_ENGINE * LIMIT_ENGINES,
-    /* In a row, before the loop looks at sockets and timers again: about a millisecond. */
+    /* Events taken before the loop looks at sockets and timers again; they take about 1 ms. */
     FACE_PUMP_EVENTS = 512,
     FACE_INSTANCE_BYTES = 17,
 };
 
-/* A request id that was seen, in a list of those whose hashes fall together. */
+/* A request id that was seen, in the list of its hash bucket. */
 struct face_recent {
-    uint64_t hash; /* 0: forgotten */
-    uint32_t next; /* place + 1; 0 = the last */
+    uint64_t hash; /* 0 = empty */
+    uint32_t next; /* index + 1 of the next entry; 0 = none */
 };
 
 struct face_job;
 struct face_prompt_job;
 
-/* Who hears of an engine request's events: its context. */
+/* The receiver of an engine request's events; the engine request's context points to it. */
 struct face_sink {
     void (*take)(struct face_sink *sink, const struct engine_event *event);
 };
 
-/* A prompt that is published here. */
+/* A published prompt. */
 struct face_prompt_row {
     struct engine_domain domain;
     uint32_t tokens;
@@ -56,9 +58,11 @@ struct face {
         struct metric *finals_lost;
         struct metric *jobs;
     } gauges;
-    struct loop_turns *turns; /* parsing and tokenising: 4 MiB of JSON take 60 ms, of spaces 2 s */
-    struct byte_shares *bodies; /* of all requests that are not parsed yet, by tenant */
-    uint32_t body_count;        /* requests that hold one, with or without their client */
+    /* Threads that parse and tokenise, in turns by tenant: 4 MiB of JSON take 60 ms to parse, 4 MiB
+     * of spaces take 2 s to tokenise. */
+    struct loop_turns *turns;
+    struct byte_shares *bodies; /* bodies that are not parsed yet, by tenant */
+    uint32_t body_count;        /* requests that are not released yet, even if their client left */
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
@@ -66,35 +70,40 @@ struct face {
     struct face_prompt_row prompts[LIMIT_PROMPTS];
     uint32_t prompt_count;
     bool is_draining;
-    void (*failed)(void *context); /* after each event of an engine that has failed */
+    /* Called, possibly more than once, when the device or a rank of an engine has failed. */
+    void (*failed)(void *context);
     void *failed_context;
-    char instance[FACE_INSTANCE_BYTES]; /* new at each start: tells an edge of a restart */
+    char instance[FACE_INSTANCE_BYTES]; /* random at each start: shows the edge a restart */
     _Atomic bool is_pump_posted;
-    /* The last request ids: an id that was seen is dropped (a retry of the edge after a connection
-     * died must not run twice). */
+    /* The last request ids. A request whose id was seen is refused: when the edge sends a request
+     * again because its connection died, it must not run twice. */
     struct face_recent recent[FACE_RECENT_IDS];
-    uint32_t recent_lists[FACE_RECENT_IDS]; /* by hash: place + 1; 0 = empty */
+    uint32_t recent_lists[FACE_RECENT_IDS]; /* [bucket]: index + 1 of the first entry; 0 = none */
     uint32_t recent_next;
 };
 
-/* Makes the face's own metrics and the name of this start; after metrics and ring are open. */
+/* Makes the face's metrics and `instance`. Call it after metrics and the final ring are open. */
 void face_init(struct face *face);
-/* True the first time for an id, as far back as FACE_RECENT_IDS. */
+/* Remembers an id; false when it is among the last FACE_RECENT_IDS already. */
 bool face_remember_id(struct face *face, struct slice request_id);
-/* A request that was refused before it began may come again under its id. */
+/* Forgets an id: a request that was refused before it began may come again. */
 void face_forget_id(struct face *face, struct slice request_id);
-/* Engine threads: events wait. `context` is the face. */
+/* Called on engines' threads when events wait. `context` is the face. */
 void face_wake(void *context);
-/* Brings the gauges up to date that are figures of something else; before they are read. */
+/* Sets the gauges that show figures of the ring and of jobs. Call it before metrics are
+ * rendered. */
 void face_metrics_set(const struct face *face);
+/* NO_MEMORY. */
 enum status face_bodies_create(struct face *face);
 void face_bodies_destroy(struct face *face);
-/* Takes a request's body into account, until face_release_body. BUSY beyond the tenant's share of
- * LIMIT_REQUEST_BYTES_IN_ENGINE (config/base/byte_shares). */
+/* Counts a request and the bytes of its body, until face_release_body(). ENGINE_SHARE when the
+ * tenant uses its share of LIMIT_REQUEST_BYTES_IN_ENGINE (config/base/byte_shares), BUSY when all
+ * of it is used, NO_MEMORY. */
 enum status face_reserve_body(struct face *face, const uint8_t tenant[16], size_t bytes,
                               struct byte_shares_hold *hold);
-/* The body is parsed and its memory given back; its request goes on. */
+/* Gives back the bytes of a body that is parsed and freed; the request still counts. */
 void face_give_back_body(struct face *face, struct byte_shares_hold *hold);
+/* The request has ended: gives back its bytes, if it still has them, and its count. */
 void face_release_body(struct face *face, struct byte_shares_hold *hold);
-/* A handler's start: 503 (answered, false) while draining. */
+/* Whether new requests are accepted; while draining it answers 503 and returns false. */
 bool face_accepts(struct face *face, struct http_request *request);

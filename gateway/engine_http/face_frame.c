@@ -5,7 +5,8 @@
 #include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
 
-/* No frame comes near this: a whole prompt echoed with log-probabilities of each token does. */
+/* Bounds the parts that wait for a frame. face_job writes echoed prompts in frames of 64 KiB, so no
+ * frame comes near this bound. */
 enum { PART_BYTES_MAX = 64 * 1024 * 1024 };
 
 void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index)
@@ -35,14 +36,15 @@ static void append_comma(struct buffer *out)
         buffer_append_char(out, ',');
 }
 
-/* JSON has no infinity: a token that cannot be is shown as the least float would be. */
+/* JSON has no infinity; the log-probability of an impossible token is shown as -9999, as in the
+ * OpenAI API. */
 static void append_logprob(struct buffer *out, float logprob)
 {
     buffer_printf(out, "%.6g", isfinite(logprob) ? (double)logprob : -9999.0);
 }
 
-/* A token's bytes as a JSON string; bytes that are no UTF-8 as "bytes:\xe5\xad", so that different
- * tokens stay different. */
+/* Appends a token's bytes as a JSON string. Bytes that are no UTF-8 are written as
+ * "bytes:\xe5\xad", so that different tokens stay different. */
 static void append_token_text(struct buffer *out, struct slice bytes)
 {
     if (utf8_is_valid(bytes.bytes, bytes.length)) {
@@ -91,8 +93,8 @@ static void add_chat_logprobs(struct face_frame_choice *choice, const struct eng
     buffer_append_text(out, "]}");
 }
 
-/* The most likely tokens, and the one that stands there, whether it is of them or not: so up to one
- * more than asked for, as the schema of completions says. */
+/* Adds the most likely tokens and the token of the answer, so up to one more than were asked for,
+ * as the schema of completions says. */
 static void add_text_top(struct face_frame_choice *choice, const struct engine_event *event,
                          struct engine *engine)
 {
@@ -115,7 +117,8 @@ static void add_text_top(struct face_frame_choice *choice, const struct engine_e
     buffer_append_char(out, '}');
 }
 
-/* Completions: parallel arrays. The first token of all has no probability: null. */
+/* Adds to the parallel arrays of completions. The first token of an echoed prompt has no
+ * probability (null). */
 static void add_text_logprobs(struct face_frame_choice *choice, const struct engine_event *event,
                               struct engine *engine)
 {

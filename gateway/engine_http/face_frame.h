@@ -1,6 +1,6 @@
-/* face_frame: tokens of one answer → the JSON of its SSE frames, as the OpenAI schema has them.
+/* face_frame: writes the tokens of an answer as the JSON of SSE frames, in the OpenAI schema.
  *
- * Owns:     the parts of a frame that are gathered until it is written.
+ * Owns:     the parts of a frame until it is written.
  * Thread:   the loop's.
  * Cost:     O(bytes of the frame).
  * Not here: when frames are sent (face_job), the last record (final_ring).
@@ -9,8 +9,9 @@
  *    "service_tier":"default","model":"…",
  *    "choices":[{"index":0,"delta":{"content":" Paris"},"logprobs":null,"finish_reason":null}]}
  *
- * /v1/generate has "object":"generation" and, instead of choices, "text" and "finish_reason".
- * "n", the completion tokens so far, is always the first member: the edge cuts it out by bytes.
+ * /v1/generate has "object":"generation", and "text" and "finish_reason" instead of choices.
+ * "n", the completion tokens so far, is always the first member: the edge finds it by its bytes and
+ * removes it.
  */
 #pragma once
 
@@ -22,43 +23,43 @@ struct face_frame_head {
     enum face_kind kind;
     char id[LIMIT_REQUEST_ID_BYTES + 16]; /* "chatcmpl-…", "cmpl-…" or "gen-…" */
     const char *model;
-    const char *tier; /* service_tier as it is served */
+    const char *tier; /* service_tier that the request really has */
     int64_t created_s;
     bool want_logprobs;
     bool want_token_ids;
 };
 
-/* One choice of the answer: its place in the text, and what waits for the next frame. */
+/* One choice of the answer, with the parts that wait for its next frame. */
 struct face_frame_choice {
     uint32_t index;
-    uint64_t echo_characters; /* whole ones so far: the answer's text begins behind them */
+    uint64_t echo_characters; /* characters of the echoed prompt, which stand before the answer */
     bool has_first_token;
     struct buffer text;
     struct buffer token_ids; /* "1,2,3" */
-    struct buffer tokens;    /* chat: items of logprobs.content; text: logprobs.tokens */
-    struct buffer logprobs;  /* text: logprobs.token_logprobs */
-    struct buffer top;       /* text: logprobs.top_logprobs */
-    struct buffer offsets;   /* text: logprobs.text_offset */
+    struct buffer tokens;    /* chat: items of logprobs.content; completions: logprobs.tokens */
+    struct buffer logprobs;  /* completions: logprobs.token_logprobs */
+    struct buffer top;       /* completions: logprobs.top_logprobs */
+    struct buffer offsets;   /* completions: logprobs.text_offset */
 };
 
 void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index);
 void face_frame_choice_deinit(struct face_frame_choice *choice);
 
-/* Adds a PROMPT, TOKEN or CHOICE_END event to what waits. */
+/* Adds a PROMPT, TOKEN or CHOICE_END event to the parts that wait. */
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
                     const struct engine_event *event, struct engine *engine);
-/* True when the next frame would carry something. */
+/* Whether the next frame would have any content. */
 bool face_frame_is_due(const struct face_frame_choice *choice, const struct face_frame_head *head);
 
-/* Bytes gathered for the next frame. */
+/* Bytes of the parts that wait. */
 size_t face_frame_bytes(const struct face_frame_choice *choice);
 
-/* Writes the data of one frame and empties the choice. `n` = completion tokens so far; `finish` is
- * NONE but for the last frame of a choice. */
+/* Appends the data of one frame to `out` and clears the parts. `n` is the number of completion
+ * tokens so far; `finish` is NONE except in the last frame of a choice. */
 void face_frame_write(struct face_frame_choice *choice, const struct face_frame_head *head,
                       uint32_t n, enum engine_finish finish, struct buffer *out);
-/* Chat's first frame of a choice: the role. */
+/* Appends the first frame of a chat's choice, which has the role. */
 void face_frame_write_role(const struct face_frame_choice *choice,
                            const struct face_frame_head *head, struct buffer *out);
-/* {"n":…,"error":{…}} after the answer has begun. */
+/* Appends {"n":…,"error":{…}}, for an error after the answer has begun. */
 void face_frame_write_error(uint32_t n, const struct error_note *note, struct buffer *out);

@@ -14,48 +14,48 @@
 
 enum {
     FRAME_BYTES_MAX = 64 * 1024 * 1024,
-    /* An echoed prompt is sent in frames of about this many bytes: whatever the context, they stay
-     * far below LIMIT_ENGINE_FRAME_BYTES, which the edge accepts. */
+    /* An echoed prompt is sent in frames of about this many bytes, far below what the edge accepts
+     * (LIMIT_ENGINE_FRAME_BYTES), however long the context is. */
     ECHO_FRAME_BYTES = 64 * 1024,
 };
 
-/* Of a choice: nothing has come of it yet, or it has ended; its tokens come; they do not. */
+/* The pace of a choice: it has no token yet or has ended; its tokens come; the engine paused it. */
 enum pace { PACE_NONE, PACE_RUNNING, PACE_STANDING };
 
 struct face_job {
-    struct loop_turns_task task; /* first: the worker gives it back */
+    struct loop_turns_task task; /* first member: job_parse and job_parsed get it */
     struct face_sink sink;
     struct face *face;
     struct face_job *next;
     struct face_job *previous;
-    struct http_request *request; /* NULL once it is gone */
+    struct http_request *request; /* NULL when it has ended or its client left */
     struct face_trusted trusted;
-    struct buffer body;           /* until every prompt is submitted; taken from the request */
-    struct byte_shares_hold hold; /* those bytes */
+    struct buffer body;           /* taken from the request; freed when all prompts are submitted */
+    struct byte_shares_hold hold; /* accounts for the body's bytes */
     enum face_kind kind;
     struct face_request parsed;
     enum status parse_status;
-    struct error_note note; /* why it failed, when it did */
+    struct error_note note; /* the failure, if there was one */
     struct face_frame_head head;
     struct face_frame_choice *choices; /* [choice_count] */
     uint32_t choice_count;
-    uint32_t unacknowledged[LIMIT_ANSWERS]; /* TOKEN events written, not yet taken by the peer */
+    uint32_t unacknowledged[LIMIT_ANSWERS]; /* [choice] tokens written, not taken by the edge yet */
     engine_request_id ids[LIMIT_ANSWERS];   /* [prompt] */
     uint32_t tokens[LIMIT_ANSWERS];         /* [prompt] completion tokens so far */
-    enum pace paces[LIMIT_ANSWERS];
-    uint32_t live;               /* prompts the engine has not ended */
-    struct engine_report report; /* sums over prompts that ended */
-    struct engine_report so_far; /* sums over prompts that started: what was told */
-    int place;                   /* in the ring's table; FINAL_RING_NONE before 200 */
+    enum pace paces[LIMIT_ANSWERS];         /* [choice] */
+    uint32_t live;                          /* prompts that the engine has not ended */
+    struct engine_report report;            /* sums over prompts that ended */
+    struct engine_report so_far; /* sums over prompts that started, as the edge was told */
+    int place;                   /* slot in the ring's table; FINAL_RING_NONE before 200 */
     int64_t started_us;
-    bool is_parsing;
-    bool has_started; /* a START was seen: there will be a final record */
-    bool is_begun;    /* 200 is on its way */
+    bool is_parsing;  /* a worker has it */
+    bool has_started; /* a START event came: there will be a final record */
+    bool is_begun;    /* the answer 200 was begun */
     bool is_failed;
-    bool is_standing;          /* some choices stand still and none goes on */
-    _Atomic bool is_cancelled; /* the worker looks at it too */
+    bool is_standing;          /* some choices are paused and none is running */
+    _Atomic bool is_cancelled; /* workers read it too */
     bool is_finished;
-    bool is_held; /* job_finish is at work on it */
+    bool is_held; /* job_finish still uses it */
 };
 
 static void job_unlink(struct face_job *job)
@@ -70,7 +70,7 @@ static void job_unlink(struct face_job *job)
     face->job_count--;
 }
 
-/* The job ends when nobody will call it again: not the worker, not the engine, not the request. */
+/* Frees the job once neither a worker, nor the engine, nor the request will call it again. */
 static void job_release(struct face_job *job)
 {
     if (job->is_parsing || job->is_held || job->live > 0 || job->request != NULL)
@@ -88,7 +88,7 @@ static void job_release(struct face_job *job)
 static void job_cancel(struct face_job *job)
 {
     job->is_cancelled = true;
-    if (job->is_parsing) /* the worker writes to it; nothing is submitted yet */
+    if (job->is_parsing) /* a worker writes to `parsed`, and nothing is submitted yet */
         return;
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)
@@ -129,7 +129,7 @@ static void job_write(struct face_job *job, const char *event, const struct buff
     if (data->status == STATUS_OK && frame.status == STATUS_OK && job->request != NULL)
         http_stream_write(job->request, buffer_slice(&frame));
     else if (job->request != NULL)
-        http_stream_abort(job->request); /* no memory: a hole must not look like an answer */
+        http_stream_abort(job->request); /* no memory: an answer must not miss a frame unnoticed */
     buffer_deinit(&frame);
 }
 
@@ -164,8 +164,8 @@ static struct final_record job_record(const struct face_job *job,
     return record;
 }
 
-/* What is about to be handed out stands in the ring first: what a client has seen is counted,
- * whatever becomes of this process. */
+/* Writes the counts to the ring. It is called before a frame is written, so that everything that a
+ * client has seen is counted, even if this process is killed. */
 static void job_count(struct face_job *job)
 {
     job->so_far.completion_tokens = job_tokens(job);
@@ -175,7 +175,8 @@ static void job_count(struct face_job *job)
     final_ring_progress(job->face->finals, job->place, &counts, clock_wall_us(clock_system()));
 }
 
-/* A list of prompts is admitted one by one: the frame comes again with the sums. */
+/* Writes the start frame. The prompts of a list are admitted one by one; each time the frame is
+ * written again with the new sums. */
 static void job_write_start(struct face_job *job)
 {
     struct buffer data;
@@ -232,7 +233,8 @@ static void job_write_error(struct face_job *job)
     buffer_deinit(&data);
 }
 
-/* Its client left, or its deadline passed, before the engine had begun: a record of no tokens. */
+/* Whether the client left, or the deadline passed, before the engine began. Such a request gets a
+ * record without tokens. */
 static bool finish_is_given_up(struct face_job *job)
 {
     enum status why = job->note.status;
@@ -243,15 +245,16 @@ static bool finish_is_given_up(struct face_job *job)
     return true;
 }
 
-/* The last word: the record into the ring, then its frame, then the end. */
+/* Ends the request once the engine has ended all prompts: writes the record to the ring, then the
+ * final frame, then the end of the stream. */
 static void job_finish(struct face_job *job)
 {
     if (job->is_finished || job->live > 0)
         return;
     job->is_finished = true;
     job->is_held = true;
-    /* What was never answered with 200 is no request to count (a later prompt was refused), but for
-     * one that was given up: its edge may have gone before it could be told, and asks later. */
+    /* A request that is refused (never answered with 200) is not counted. A request that was given
+     * up is recorded: its edge may have died meanwhile, and asks for the record later. */
     bool is_given_up = !job->has_started && finish_is_given_up(job);
     bool is_refused = job->request != NULL && !job->is_begun && !is_given_up;
     if (is_refused && !job->has_started)
@@ -285,7 +288,7 @@ static void job_fail(struct face_job *job, const struct error_note *note)
         return;
     job->is_failed = true;
     job->note = *note;
-    /* The engine speaks of the prompt; a chat's client knows it as messages. */
+    /* The engine names the prompt; the field of a chat is "messages". */
     if (job->kind == FACE_CHAT && note->status == STATUS_CONTEXT_LENGTH)
         snprintf(job->note.param, sizeof job->note.param, "messages");
     if (job->is_begun && job->request != NULL)
@@ -295,7 +298,7 @@ static void job_fail(struct face_job *job, const struct error_note *note)
 
 /* --- events --- */
 
-/* The edge is told when the stream as a whole stands still, and when it goes on. */
+/* Tells the edge when the stream as a whole stands still, and when it goes on. */
 static void pace_set(struct face_job *job, uint32_t index, enum pace pace)
 {
     if (job->paces[index] == pace)
@@ -347,7 +350,7 @@ static void event_token(struct face_job *job, struct face_frame_choice *choice,
     job->unacknowledged[choice->index]++;
     if (face_frame_is_due(choice, &job->head))
         job_write_frame(job, choice, ENGINE_FINISH_NONE);
-    /* Nothing on its way to the peer: what is held back counts as delivered. */
+    /* Nothing waits to be sent, so text that waits for a whole frame counts as delivered. */
     if (job->request != NULL && http_stream_pending(job->request) == 0)
         job_drained(job);
 }
@@ -442,7 +445,7 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
     job_finish(job);
 }
 
-/* --- the way in --- */
+/* --- parsing and submitting --- */
 
 static enum status job_make_head(struct face_job *job)
 {
@@ -474,7 +477,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     struct engine_request request;
     face_request_of_prompt(&job->parsed, prompt, &request);
     face_trusted_apply(&job->trusted, &request);
-    /* Two prompts of one request with one seed draw different numbers, the same ones each time. */
+    /* Each prompt of a request gets its own seed, derived from the request's seed. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
     request.context = &job->sink;
     TRY(fleet_submit(job->face->fleet, &request, &job->ids[prompt]));
@@ -491,13 +494,13 @@ static void job_parsed(struct loop_turns_task *task)
         status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "The client left.");
     else if (status != STATUS_OK)
         status_note_set(&job->note);
-    if (status == STATUS_OK && !job->trusted.has_class) /* by hand: what the body says counts */
+    if (status == STATUS_OK && !job->trusted.has_class) /* no edge: the body gives the class */
         job->trusted.service_class = job->parsed.engine.service_class;
     if (status == STATUS_OK)
         status = job_make_head(job);
     for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
         status = job_submit_prompt(job, i);
-    /* The engine has copied what it needs: a stream does not hold its prompt here. */
+    /* The engine has copied what it needs. */
     face_request_deinit(&job->parsed);
     buffer_deinit(&job->body);
     face_give_back_body(job->face, &job->hold);
@@ -510,7 +513,7 @@ static void job_parsed(struct loop_turns_task *task)
 static void job_parse(struct loop_turns_task *task)
 {
     struct face_job *job = (struct face_job *)task;
-    if (job->is_cancelled) /* nobody waits for it: the next body's turn */
+    if (job->is_cancelled) /* nobody waits for the answer */
         return;
     job->parse_status = face_request_parse(&job->parsed, job->kind, buffer_slice(&job->body),
                                            job->face->info.model_name, job->face->info.vocab);
@@ -569,7 +572,7 @@ void face_job_start(struct face *face, struct http_request *request, enum face_k
         http_respond_failure(request);
         return;
     }
-    job->is_parsing = true; /* the answer comes through the loop, so not before this */
+    job->is_parsing = true; /* job_parsed runs in the loop, so not before this function returns */
     job->request = request;
     job->next = face->jobs;
     if (job->next != NULL)
@@ -602,12 +605,11 @@ bool face_job_cancel(struct face *face, struct slice request_id)
     return job != NULL;
 }
 
-/* Frames say the tier that they were computed in, but for those on their way; the record the last
- * one. */
+/* Later frames have the new tier, and so has the record. */
 bool face_job_lower(struct face *face, struct slice request_id)
 {
     struct face_job *job = job_find(face, request_id);
-    if (job == NULL || job->is_parsing) /* nothing has come of it that could have met a limit */
+    if (job == NULL || job->is_parsing) /* it has used nothing yet, so it met no limit */
         return false;
     job->trusted.service_class = (enum service_class)SERVICE_CLASS_LOWEST;
     job->head.tier = service_class_tier(job->trusted.service_class);
@@ -618,7 +620,7 @@ bool face_job_lower(struct face *face, struct slice request_id)
     return true;
 }
 
-/* --- what is under way --- */
+/* --- list of running requests --- */
 
 struct render_infos {
     struct engine_request_info *rows; /* by rising id */
@@ -632,7 +634,8 @@ static int render_compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Sums over a job's prompts, and the state of the one that has come furthest. */
+/* Fills `sum` with the sums over a job's prompts and the other figures of the prompt that is
+ * furthest; returns the state of that prompt. */
 static const char *render_sum(const struct face_job *job, const struct render_infos *infos,
                               struct engine_request_info *sum)
 {
@@ -656,14 +659,14 @@ static const char *render_sum(const struct face_job *job, const struct render_in
         }
         state = engine_request_state_name(sum->state);
     }
-    for (uint32_t i = 0; i < job->choice_count; i++) { /* the last step may not know it yet */
+    for (uint32_t i = 0; i < job->choice_count; i++) { /* the engine may not know it yet */
         if (job->unacknowledged[i] >= LIMIT_UNDELIVERED_TOKENS)
             state = engine_request_state_name(ENGINE_REQUEST_THROTTLED);
     }
     return job->is_cancelled ? "ending" : state;
 }
 
-/* Coarse where it is about others: who they are is never told. */
+/* Appends why the request waits. What concerns other tenants is coarse and names nobody. */
 static void render_explain(const struct engine_request_info *info, struct buffer *out)
 {
     static const char *const fairness[] = {"over", "even", "owed"};

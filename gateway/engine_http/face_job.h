@@ -1,28 +1,30 @@
-/* face_job: one chat or completion request, from its body to its final record.
+/* face_job: one chat, completion or generate request, from its body to its final record.
  *
- * Owns:     the copied body, the parsed request, what waits for the next frame. A job outlives its
- *           HTTP request: it lives until the engine has said the last word on every prompt.
- * Thread:   the loop's (parsing on the worker's).
- * Cost:     one frame a token; bytes are copied once into the stream.
- * Not here: what a frame looks like (face_frame).
+ * Owns:     the body, the parsed request, the parts of the next frame. A job outlives its HTTP
+ *           request: it lives until the engine has ended every prompt.
+ * Thread:   the loop's; a worker of loop_turns parses the body.
+ * Cost:     one frame for a token; its bytes are copied once into the stream.
+ * Not here: the JSON of a frame (face_frame).
  *
  *   body ─ worker: parse ─► submit each prompt ─► START… TOKEN… CHOICE_END… END ─► final record
- *   the client half-closes or leaves ─► engine_cancel ─► END all the same
+ *   the client half-closes or leaves ─► fleet_cancel ─► END, and a final record all the same
  */
 #pragma once
 
 #include "gateway/engine_http/face.h"
 #include "gateway/engine_http/face_request.h"
 
-/* Takes the request over. */
+/* Handles a request: it is answered here, now or later. */
 void face_job_start(struct face *face, struct http_request *request, enum face_kind kind);
 /* Asks the engine to end every job. */
 void face_job_cancel_all(struct face *face);
-/* False when no job has that request id. */
+/* Asks the engine to end a job; false when no job has this request id. */
 bool face_job_cancel(struct face *face, struct slice request_id);
-/* It goes on in the lowest class. */
+/* Moves a job to the lowest class. False when no job has this request id, or when it is not parsed
+ * yet. */
 bool face_job_lower(struct face *face, struct slice request_id);
-/* [{"request_id","state","class","choices","prompt_tokens","computed_tokens","cached_tokens",
- * "tokens","age_us","explain"}…]; the states are preparing, those of the engine, and ending;
- * "explain" (why it waits, or null) is of the prompt that has come furthest. */
+/* Appends [{"request_id","state","class","choices","prompt_tokens","computed_tokens",
+ * "cached_tokens","tokens","age_us","explain"}…]. The states are "preparing", those of the engine,
+ * and "ending". "explain" says why a request waits, or is null. State and "explain" are those of
+ * the prompt that is furthest. */
 void face_job_render_all(const struct face *face, struct buffer *out);

@@ -5,7 +5,8 @@
 #include "config/base/json_scan.h"
 #include "config/base/turns.h"
 
-/* Bytes of JSON that are parsed in the time in which one byte of text is tokenised. */
+/* Parsing 8 bytes of JSON takes as long as tokenising one byte of text, the unit of
+ * turns_spend(). */
 enum { PARSE_PER_TEXT = 8 };
 
 static const char *kind_of(const json_t *value)
@@ -27,14 +28,14 @@ enum status face_json_wrong_type(const json_t *value, const char *path, const ch
 
 enum status face_json_parse(struct slice body, json_t **out)
 {
-    /* Before a tree is made: four million bytes of "{}," would be 300 MiB of it. jansson then still
-     * has to find a name that stands twice in an inner object. */
+    /* Checks form and bounds before jansson makes a tree: four million bytes of "{}," would become
+     * a tree of 300 MiB. jansson then finds duplicate keys in inner objects. */
     TRY(json_scan(body, NULL, 0));
     json_error_t error;
     json_t *root = json_loadb(body.bytes != NULL ? body.bytes : "", body.length,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL) {
-        /* jansson's text quotes the body, which is a prompt: only the place is told. */
+        /* jansson's text quotes the body, which is a prompt, so only the position is told. */
         if (json_error_code(&error) == json_error_duplicate_key)
             FAIL(STATUS_INVALID,
                  "The JSON of the request has a duplicate key (line %d, column %d).", error.line,
@@ -105,7 +106,8 @@ enum status face_json_word(const json_t *value, const char *path, struct slice *
 {
     TRY(face_json_string(value, path, out));
     if (memchr(out->bytes, 0, out->length) != NULL)
-        FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': it has a NUL (\\u0000); only texts may.",
+        FAIL_PARAM(STATUS_INVALID, path,
+                   "Invalid '%s': it has a NUL character (\\u0000), which only texts may have.",
                    path);
     return STATUS_OK;
 }

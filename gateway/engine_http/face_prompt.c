@@ -12,14 +12,14 @@
 enum { ANSWER_BYTES_MAX = 256 * 1024 };
 
 struct face_prompt_job {
-    struct loop_turns_task task; /* first */
+    struct loop_turns_task task; /* first member: job_work and job_done get it */
     struct face_sink sink;
     struct face *face;
     struct face_prompt_job *previous;
     struct face_prompt_job *next;
-    struct http_request *request; /* NULL once it is gone */
+    struct http_request *request; /* NULL when it has ended or its client left */
     struct buffer body;
-    struct byte_shares_hold hold; /* the body's bytes */
+    struct byte_shares_hold hold; /* accounts for the body's bytes */
     struct engine_domain domain;
     uint32_t *tokens;
     size_t token_count;
@@ -27,8 +27,8 @@ struct face_prompt_job {
     enum status status;
     struct error_note note;
     bool is_dry_run;
-    bool is_working;      /* the worker or the engine has it */
-    _Atomic bool is_gone; /* the worker looks at it too */
+    bool is_working;      /* a worker or the engine has it */
+    _Atomic bool is_gone; /* the client left; workers read it too */
 };
 
 /* --- domains in hex --- */
@@ -77,7 +77,7 @@ static void row_drop(struct face *face, const struct engine_domain *domain)
         *row = face->prompts[--face->prompt_count];
 }
 
-/* --- one publishing --- */
+/* --- publishing one prompt --- */
 
 static void job_free(struct face_prompt_job *job)
 {
@@ -130,9 +130,10 @@ static void job_refuse(struct face_prompt_job *job, const struct error_note *not
     http_respond_failure(job->request);
 }
 
-/* What was pinned of one that failed goes again, as where one engine had it and another refused it.
- * A cap that is reached is a matter of what else is published, not of this body's size. A client
- * that is still there did not cancel: the domain was being unpublished, or the engine ends. */
+/* Unpins what a failed publishing may have pinned already in some engines, then refuses the
+ * request. LIMIT becomes CONFLICT: other published prompts have reached the cap, and this body is
+ * not too large. CANCELLED becomes BUSY: the client did not cancel, but the prompt was unpublished
+ * meanwhile, or the engine is ending. */
 static void job_failed(struct face_prompt_job *job, const struct error_note *note)
 {
     struct error_note own = *note;
@@ -152,10 +153,11 @@ static void job_published(struct face_prompt_job *job, const struct engine_repor
     enum status status = STATUS_OK;
     if (!is_whole)
         status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL,
-                             "The prompt was taken back; try again.");
+                             "The prompt was unpublished meanwhile; try again.");
     else if (face->prompt_count == LIMIT_PROMPTS)
         status = status_fail(STATUS_CONFLICT, __FILE__, __LINE__, NULL,
-                             "%d prompts are published, which is the limit.", LIMIT_PROMPTS);
+                             "The limit of %d published prompts is reached; unpublish one first.",
+                             LIMIT_PROMPTS);
     if (status != STATUS_OK) {
         job_failed(job, status_note());
         return;
@@ -204,7 +206,7 @@ static enum status job_submit(struct face_prompt_job *job)
     return status;
 }
 
-/* --- the body, on the worker --- */
+/* --- reading the body, on a worker --- */
 
 static enum status work_tokens(struct face_prompt_job *job, const json_t *messages,
                                const json_t *text)
@@ -253,7 +255,7 @@ static enum status work_root(struct face_prompt_job *job, const json_t *root)
         TRY(face_json_word(domain, "domain", &hex));
     TRY(domain_read(hex, &job->domain));
     if ((messages == NULL) == (text == NULL))
-        FAIL_PARAM(STATUS_INVALID, "messages", "Give one of 'messages' and 'text'.");
+        FAIL_PARAM(STATUS_INVALID, "messages", "Give either 'messages' or 'text'.");
     return work_tokens(job, messages, text);
 }
 
@@ -271,7 +273,7 @@ static void job_work(struct loop_turns_task *task)
     json_decref(root);
 }
 
-/* --- behind it, on the loop --- */
+/* --- after the worker, on the loop --- */
 
 static bool done_is_under_way(const struct face_prompt_job *job)
 {
@@ -282,7 +284,7 @@ static bool done_is_under_way(const struct face_prompt_job *job)
     return false;
 }
 
-/* What publishing would find: the cap is looked at, nothing is computed. */
+/* Answers what publishing would answer: checks the cap, computes nothing. */
 static void done_dry_run(struct face_prompt_job *job)
 {
     const struct engine_info *info = &job->face->info;
@@ -296,11 +298,11 @@ static void done_dry_run(struct face_prompt_job *job)
         job_answer(job, tokens, pages);
     else
         http_respond_error(job->request, STATUS_CONFLICT, NULL,
-                           "%u more pinned pages beside %u are over the cap of %u.", pages,
+                           "The prompt needs %u pinned pages; %u of at most %u are in use.", pages,
                            stats.pages_pinned, info->pin_pages);
 }
 
-/* True when the engine has it now; else it is answered, or there is nobody to answer. */
+/* True when the engine computes the prompt now; else it was answered, or the client has left. */
 static bool done_goes_on(struct face_prompt_job *job)
 {
     const struct face_prompt_row *row = row_find(job->face, &job->domain);
@@ -333,7 +335,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
 {
     if (!face_accepts(face, request))
         return;
-    static const uint8_t nobody[16]; /* the operator's, of no tenant */
+    static const uint8_t nobody[16]; /* the request is the operator's, not a tenant's */
     const size_t body_bytes = http_body(request).length;
     struct byte_shares_hold hold = {0};
     if (face_reserve_body(face, nobody, body_bytes, &hold) != STATUS_OK) {
@@ -352,7 +354,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
         .request = request,
         .hold = hold,
         .is_working = true};
-    memset(job->task.turn.owner, 0xff, sizeof job->task.turn.owner); /* the operator, no tenant */
+    memset(job->task.turn.owner, 0xff, sizeof job->task.turn.owner); /* the operator's turns */
     TRY_OUT(http_body_take(request, &job->body));
     TRY_OUT(loop_turns_submit(face->turns, &job->task));
     if (job->next != NULL)
@@ -367,7 +369,7 @@ out:
     http_respond_failure(request);
 }
 
-/* --- the others --- */
+/* --- unpublishing and listing --- */
 
 void face_prompt_unpublish(struct http_request *request, struct face *face)
 {

@@ -41,7 +41,7 @@ void face_request_free_blocks(void *blocks)
 
 /* --- messages --- */
 
-/* An array of {"type":"text","text":…} parts, joined without anything between them. */
+/* Joins an array of {"type":"text","text":…} parts, without anything between them. */
 static enum status message_join_parts(const json_t *parts, const char *path, void **blocks,
                                       struct slice *out)
 {
@@ -60,7 +60,7 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
         TRY(face_json_word(type, where, &word));
         if (!slice_is(word, "text"))
             FAIL_PARAM(STATUS_UNSUPPORTED, where,
-                       "Invalid '%s': this model reads text alone; parts must be of type 'text'.",
+                       "Invalid '%s': this model reads only text; parts must be of type 'text'.",
                        where);
         static const char *const known[] = {"type", "text", NULL};
         snprintf(where, sizeof where, "%.60s[%zu]", path, i);
@@ -102,7 +102,8 @@ static enum status message_role(const json_t *value, const char *path, struct sl
     return STATUS_OK;
 }
 
-/* What an answer is sent back with and says nothing: SDKs write out every member of it. */
+/* Whether a member of a message says nothing. SDKs send an assistant's message back with all its
+ * members, also the empty ones. */
 static bool message_is_empty(const char *name, const json_t *value)
 {
     bool is_list = strcmp(name, "tool_calls") == 0 || strcmp(name, "annotations") == 0;
@@ -130,7 +131,7 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     snprintf(path, sizeof path, "messages[%zu].content", index);
     const json_t *content = json_object_get(value, "content");
     bool is_nothing = content == NULL || json_is_null(content);
-    if (is_nothing && slice_is(out->role, "assistant")) { /* an answer without text */
+    if (is_nothing && slice_is(out->role, "assistant")) { /* an answer may have had no text */
         out->content = SLICE("");
         return STATUS_OK;
     }
@@ -214,7 +215,8 @@ static enum status prompt_text(const char *path, const json_t *value, struct fac
     return STATUS_OK;
 }
 
-/* A text, ids, or a list of either; the schema tells them apart by the first element. */
+/* A text, an array of token ids, or a list of texts or of arrays. As in the schema, the first
+ * element decides which it is. */
 static enum status take_prompt(struct face_request *request, const char *name, const json_t *value)
 {
     uint32_t vocab = request->vocab;
@@ -273,7 +275,8 @@ static enum status take_top_p(struct face_request *request, const char *name, co
 {
     double number;
     TRY(face_json_number(value, name, 0, 1, false, &number));
-    /* The most likely token alone; of a vocabulary none is below this. */
+    /* 0 means the most likely token only. The sampler needs a positive number; 1e-6 has the same
+     * effect, because the most likely token of any vocabulary is likelier than that. */
     request->engine.sampling.top_p = number < 1e-6 ? 1e-6f : (float)number;
     return STATUS_OK;
 }
@@ -286,7 +289,7 @@ static enum status take_min_p(struct face_request *request, const char *name, co
     return STATUS_OK;
 }
 
-/* -1 and 0 both mean "off", as with vLLM. */
+/* -1 and 0 both mean "off", as in vLLM. */
 static enum status take_top_k(struct face_request *request, const char *name, const json_t *value)
 {
     int64_t number;
@@ -343,7 +346,7 @@ static enum status take_logit_bias(struct face_request *request, const char *nam
     {
         char *end = NULL;
         unsigned long id = strtoul(key, &end, 10);
-        /* One spelling an id: "05" beside "5" would be two biases of one token. */
+        /* Each id has one spelling: "05" beside "5" would be two biases for one token. */
         bool is_number = key[0] >= '0' && key[0] <= '9' && *end == '\0' && strlen(key) <= 9 &&
                          (key[0] != '0' || key[1] == '\0');
         if (!is_number || id >= request->vocab)
@@ -388,7 +391,7 @@ static enum status take_stop(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
-/* Chat asks with a boolean and top_logprobs, completions with the number itself. */
+/* In chats "logprobs" is a boolean (beside "top_logprobs"); in completions it is the number. */
 static enum status take_logprobs(struct face_request *request, const char *name,
                                  const json_t *value)
 {
@@ -505,7 +508,7 @@ static enum status take_service_tier(struct face_request *request, const char *n
     return STATUS_OK;
 }
 
-/* Whether the key may set it is the edge's to say. */
+/* The edge has checked whether the key may set it. */
 static enum status take_priority(struct face_request *request, const char *name,
                                  const json_t *value)
 {
@@ -542,7 +545,7 @@ static enum status take_hint(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
-/* An empty list of tools asks for nothing. */
+/* An empty list of tools is accepted: it asks for nothing. */
 static enum status take_tools(struct face_request *request, const char *name, const json_t *value)
 {
     (void)request;
@@ -555,7 +558,7 @@ static enum status take_tools(struct face_request *request, const char *name, co
     return STATUS_OK;
 }
 
-/* Hints are checked as the schema has them, and then ignored. */
+/* Checks the type of a hint, and ignores its value. */
 static enum status take_text_hint(struct face_request *request, const char *name,
                                   const json_t *value)
 {
@@ -579,14 +582,14 @@ static enum status take_metadata(struct face_request *request, const char *name,
     return STATUS_OK;
 }
 
-/* FOR_SIMPLE is /v1/generate: one text and the few settings that most callers need. */
+/* Which kinds of request have a field. FOR_SIMPLE is /v1/generate. */
 enum { FOR_CHAT = 1, FOR_TEXT = 2, FOR_BOTH = 3, FOR_SIMPLE = 4, FOR_ALL = 7 };
 
 static const struct field {
     const char *name;
     int kinds;
     field_take take;     /* NULL = refused by name */
-    const char *instead; /* of a refusal: what to do */
+    const char *instead; /* of a refused field: the rest of the message, which says what to do */
 } fields[] = {
 #define FIELD(name, kinds, take)      {#name, kinds, take, NULL},
 #define REFUSED(name, kinds, instead) {#name, kinds, NULL, instead},
@@ -642,7 +645,7 @@ static enum status parse_relations(struct face_request *request)
     json_t *both = json_object_get(root, "max_completion_tokens");
     if (both != NULL && !json_is_null(both) && json_is_integer(json_object_get(root, "max_tokens")))
         FAIL_PARAM(STATUS_INVALID, "max_tokens",
-                   "Give one of 'max_tokens' and 'max_completion_tokens', not both.");
+                   "Give either 'max_tokens' or 'max_completion_tokens', not both.");
     if (request->engine.is_scored && !request->engine.echo)
         FAIL_PARAM(
             STATUS_OUT_OF_RANGE, "max_tokens",
@@ -652,9 +655,9 @@ static enum status parse_relations(struct face_request *request)
     if (json_is_integer(best_of) && json_integer_value(best_of) != request->engine.choices)
         FAIL_PARAM(
             STATUS_UNSUPPORTED, "best_of",
-            "Unsupported value: 'best_of' must equal 'n' here; nothing is sampled in secret.");
+            "Unsupported value: 'best_of' must equal 'n' here; every sampled answer is returned.");
     if (request->prompt_count * request->engine.choices > LIMIT_ANSWERS)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be %d at most.",
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be at most %d.",
                    LIMIT_ANSWERS);
     request->engine.service_class =
         service_class_lower(request->engine.service_class, request->priority);
@@ -687,7 +690,7 @@ enum status face_request_parse(struct face_request *request, enum face_kind kind
     };
     random_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);
     request->engine.tokens_max = kind == FACE_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
-    /* A completion's prompt has control tokens by their names, and so has its answer. */
+    /* A completion's prompt may name control tokens, so its answer names them too. */
     request->engine.shows_control = kind == FACE_TEXT;
     enum status status = face_json_parse(body, &request->root);
     bool is_any_model =

@@ -105,7 +105,7 @@ static void on_metrics(struct http_request *request, void *context)
     static const struct http_header headers[] = {
         {"content-type", {"text/plain; version=0.0.4; charset=utf-8", 40}}};
     struct buffer answer;
-    if (face->is_draining) { /* the edge's sign of life, so as /health */
+    if (face->is_draining) { /* the edge uses it to see whether the engine serves, like /health */
         http_respond_error(request, STATUS_UNAVAILABLE, NULL, "The engine is shutting down.");
         return;
     }
@@ -194,7 +194,7 @@ static void on_request_cancel(struct http_request *request, void *context)
         http_respond_error(request, STATUS_NOT_FOUND, NULL, "No such request is under way.");
 }
 
-/* {"class":"batch"}: nothing else is ever changed of what runs. */
+/* Reads {"class":"batch"}, the only change that a running request allows. */
 static enum status lower_read(struct slice body)
 {
     const enum service_class lowest = (enum service_class)SERVICE_CLASS_LOWEST;
@@ -207,7 +207,7 @@ static enum status lower_read(struct slice body)
         FAIL_OUT(STATUS_INVALID, "the body is {\"class\":\"%s\"}", service_class_name(lowest));
     TRY_OUT(face_json_string(value, "class", &class));
     if (!slice_is(class, service_class_name(lowest)))
-        FAIL_OUT(STATUS_UNSUPPORTED, "a request that runs can only become %s",
+        FAIL_OUT(STATUS_UNSUPPORTED, "the class of a running request can only become %s",
                  service_class_name(lowest));
 out:
     json_decref(root);
@@ -243,7 +243,7 @@ static enum status finals_read_number(struct slice value, const char *param, uin
     return STATUS_OK;
 }
 
-/* "after=N&limit=M": each at most once, and nothing else. */
+/* Reads "after=N&limit=M": each at most once, and nothing else. */
 static enum status finals_read_query(struct slice query, struct finals_query *out)
 {
     bool is_given[2] = {false, false};
@@ -265,7 +265,8 @@ static enum status finals_read_query(struct slice query, struct finals_query *ou
     return STATUS_OK;
 }
 
-/* Records not yet acknowledged, in rising order. "last" is the last of this page (or `after`). */
+/* Lists records that are not acknowledged, in rising order. "last" is the last one of this page, or
+ * `after` when the page is empty. */
 static void on_finals(struct http_request *request, void *context)
 {
     const struct face *face = context;

@@ -1,12 +1,13 @@
-/* face_routes: what the engine's face answers, by path.
+/* face_routes: finds the handler of a request by its path, and answers the small requests itself.
  *
  * Owns:     the table of routes (routes.def).
  * Thread:   the loop's.
- * Cost:     each of the small answers is made in one buffer.
- * Not here: generation (face_job), tokenising (face_text).
+ * Cost:     one buffer for each small answer.
+ * Not here: generation (face_job), tokenising (face_text), published prompts (face_prompt).
  *
- * /internal/v1/finals?after=N lists final records that were not acknowledged, for an edge that has
- * come back; /internal/v1/ack {"record_seq":N} says that all up to N are in the ledger.
+ * GET /internal/v1/finals?after=N&limit=M lists final records that are not acknowledged, for an
+ * edge that was restarted. POST /internal/v1/ack {"record_seq":N} says that all records up to N are
+ * in the ledger.
  */
 #pragma once
 

@@ -12,17 +12,17 @@
 enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 struct text_job {
-    struct loop_turns_task task; /* first */
+    struct loop_turns_task task; /* first member: text_work and text_done get it */
     struct face *face;
-    struct http_request *request; /* NULL once it is gone */
+    struct http_request *request; /* NULL when it has ended or its client left */
     enum face_text_kind kind;
     struct buffer body;
-    struct byte_shares_hold hold; /* the body's bytes */
+    struct byte_shares_hold hold; /* accounts for the body's bytes */
     struct buffer answer;
     enum status status;
     struct error_note note;
-    bool is_working;
-    _Atomic bool is_gone; /* the worker looks at it too */
+    bool is_working;      /* a worker has it */
+    _Atomic bool is_gone; /* workers read it too */
 };
 
 static void text_release(struct text_job *job)
@@ -44,7 +44,7 @@ static void text_gone(void *context, bool is_early)
     text_release(job);
 }
 
-/* Refuses fields that are not in `known`, a list ended by NULL. */
+/* Refuses fields that are not in `known`, a list that ends with NULL. */
 static enum status text_check_fields(const json_t *root, const char *const *known)
 {
     const char *key;
@@ -61,7 +61,7 @@ static enum status text_check_fields(const json_t *root, const char *const *know
     return STATUS_OK;
 }
 
-/* A boolean field with its default. */
+/* Reads a boolean field; `fallback` is its default. */
 static enum status text_flag(const json_t *root, const char *name, bool fallback, bool *out)
 {
     const json_t *value = json_object_get(root, name);
@@ -91,7 +91,7 @@ static enum status text_encode(struct text_job *job, const json_t *root, void **
     TRY(text_flag(root, "add_special_tokens", true, &add_special));
     TRY(text_flag(root, "add_generation_prompt", true, &add_generation_prompt));
     if ((prompt == NULL) == (messages == NULL))
-        FAIL_PARAM(STATUS_INVALID, "prompt", "Give one of 'prompt' and 'messages'.");
+        FAIL_PARAM(STATUS_INVALID, "prompt", "Give either 'prompt' or 'messages'.");
     struct engine *engine = fleet_text(job->face->fleet);
     if (prompt != NULL) {
         struct slice text;
@@ -172,7 +172,7 @@ static enum status text_work_body(struct text_job *job)
 static void text_work(struct loop_turns_task *task)
 {
     struct text_job *job = (struct text_job *)task;
-    if (job->is_gone) /* nobody waits for it: the next one's turn */
+    if (job->is_gone) /* nobody waits for the answer */
         return;
     job->status = text_work_body(job);
     if (job->status != STATUS_OK)

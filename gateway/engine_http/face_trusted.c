@@ -5,7 +5,7 @@
 
 enum { DEADLINE_MS_MAX = 24 * 3600 * 1000 };
 
-/* Every header of the edge, and whether it needs another one beside it. */
+/* The headers of the edge. */
 enum trusted_header {
     TRUSTED_PROTOCOL,
     TRUSTED_REQUEST_ID,
@@ -21,7 +21,7 @@ enum trusted_header {
 };
 static const struct {
     const char *name;
-    enum trusted_header needs;
+    enum trusted_header needs; /* the header that must be there too; itself = none */
 } headers[TRUSTED_COUNT] = {
     [TRUSTED_PROTOCOL] = {"x-banyan-protocol", TRUSTED_PROTOCOL},
     [TRUSTED_REQUEST_ID] = {"x-banyan-request-id", TRUSTED_PROTOCOL},
@@ -56,8 +56,8 @@ static enum status read_hash(struct slice text, enum trusted_header header, uint
     return STATUS_OK;
 }
 
-/* One of "p:<hex>", "g:<hex>" and "o:<hex>"; kinds never go back: what is matched first is what
- * the edge said. */
+/* Reads one domain: "p:<hex>" (published), "g:<hex>" (group) or "o:<hex>" (own). They must come in
+ * this order, because the engine matches them in the order that the edge gives. */
 static enum status read_visible_one(struct face_trusted *trusted, struct slice text)
 {
     static const char kinds[] = "pgo";
@@ -68,7 +68,7 @@ static enum status read_visible_one(struct face_trusted *trusted, struct slice t
                            ? strchr(kinds, text.bytes[0])
                            : NULL;
     if (kind == NULL || (size_t)(kind - kinds) < least)
-        FAIL(STATUS_INVALID, "header x-banyan-visible: p:…, then g:…, then o:…");
+        FAIL(STATUS_INVALID, "header x-banyan-visible: must be p:…, then g:…, then o:…");
     if (trusted->visible_count == LIMIT_DOMAINS_VISIBLE)
         FAIL(STATUS_LIMIT, "header x-banyan-visible: at most %d domains", LIMIT_DOMAINS_VISIBLE);
     trusted->visible_public += *kind == 'p' ? 1 : 0;
@@ -100,8 +100,8 @@ static enum status read_number(struct slice text, enum trusted_header header, in
         value = value * 10 + (text.bytes[i] - '0');
     }
     if (text.length == 0 || value < 1 || value > most)
-        FAIL(STATUS_OUT_OF_RANGE, "header %s: a number from 1 to %lld", headers[header].name,
-             (long long)most);
+        FAIL(STATUS_OUT_OF_RANGE, "header %s: must be a number from 1 to %lld",
+             headers[header].name, (long long)most);
     *out = value;
     return STATUS_OK;
 }
@@ -117,11 +117,12 @@ static enum status read_class(struct face_trusted *trusted, struct slice text)
 static enum status read_request_id(struct face_trusted *trusted, struct slice text)
 {
     if (text.length == 0 || text.length >= sizeof trusted->request_id)
-        FAIL(STATUS_INVALID, "header x-banyan-request-id: 1 to %zu characters",
+        FAIL(STATUS_INVALID, "header x-banyan-request-id: must have 1 to %zu characters",
              sizeof trusted->request_id - 1);
     for (size_t i = 0; i < text.length; i++) {
         if (text.bytes[i] <= ' ' || text.bytes[i] > '~' || text.bytes[i] == '"')
-            FAIL(STATUS_INVALID, "header x-banyan-request-id: plain characters only");
+            FAIL(STATUS_INVALID, "header x-banyan-request-id: must be printable ASCII without "
+                                 "blanks and quotes");
     }
     memcpy(trusted->request_id, text.bytes, text.length);
     trusted->request_id[text.length] = '\0';
@@ -146,8 +147,8 @@ enum status face_trusted_check_protocol(const struct http_request *request)
     struct slice text = http_header_get(request, headers[TRUSTED_PROTOCOL].name);
     if (text.bytes != NULL && !slice_is(text, "1"))
         FAIL(STATUS_PROTOCOL_VERSION,
-             "This engine speaks protocol %d with its edge; the edge speaks another. "
-             "Run both from the same version.",
+             "The engine speaks protocol %d and the edge another one; run both from the same "
+             "version.",
              FACE_PROTOCOL);
     return STATUS_OK;
 }
@@ -204,7 +205,7 @@ enum status face_trusted_read(struct face_trusted *trusted, const struct http_re
         if (count > 1)
             FAIL(STATUS_INVALID, "header %s: given %zu times", name, count);
         if (http_header_count(request, needed) == 0)
-            FAIL(STATUS_INVALID, "header %s: only with %s", name, needed);
+            FAIL(STATUS_INVALID, "header %s: needs %s", name, needed);
         TRY(read_one(trusted, request, header));
     }
     if (!trusted->is_given)

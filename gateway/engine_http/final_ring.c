@@ -23,46 +23,45 @@ struct final_header {
     uint32_t slot_bytes;
     uint32_t capacity;
     uint32_t live_capacity; /* 0 in version 1 */
-    uint64_t next;          /* sequence of the next record, from 1 */
-    uint64_t acked;         /* all up to this one are counted */
-    uint64_t lost;
+    uint64_t next;          /* sequence of the next record; the first is 1 */
+    uint64_t acked;         /* all records up to this one are acknowledged */
+    uint64_t lost;          /* records that were overwritten before they were acknowledged */
 };
 
-/* A request that was answered and has not ended; record.sequence is 0 until it is to be recorded.
- */
+/* A running request that was answered with 200. record.sequence is 0 until its end is recorded. */
 struct final_live {
     uint32_t is_used;
     struct final_record record;
 };
 
-/* The model of the records from `first` on, up to the next era. Stored: `name` is complete before
- * `first` is not 0. */
+/* The model of the records from `first` on, up to the next era. `first` is stored after the whole
+ * `name`. */
 struct final_era {
-    uint64_t first; /* 0: not used */
+    uint64_t first; /* 0 = unused */
     char name[LIMIT_NAME_BYTES];
 };
 
-/* A file of this version has slots of this size on every machine that we build for. */
+/* The file's format depends on this size, on every machine. */
 _Static_assert(sizeof(struct final_counts) == 64, "the ring's format has changed");
 
 struct final_ring {
-    struct final_header *header; /* the map; header, live and slots lie in it one after another */
+    struct final_header *header; /* the mapped file: header, live, slots, eras */
     struct final_live *live;     /* [live_capacity] */
     struct final_record *slots;  /* [capacity] */
     struct final_era *eras;      /* [FINAL_RING_MODELS] */
     size_t bytes;
-    int descriptor; /* holds the lock */
+    int descriptor; /* has the lock */
     uint32_t recovered;
     uint32_t live_count;
-    uint32_t *free_places; /* [live_capacity - live_count] */
-    /* Ids → slots: chains of slots under a bucket each, 0 = the end, else slot + 1. */
+    uint32_t *free_places; /* [live_capacity - live_count] free slots of `live` */
+    /* Hash table from request ids to slots: each link is slot + 1, or 0 at the end of a chain. */
     uint32_t *buckets; /* [bucket_count], a power of two */
     uint32_t *chain;   /* [capacity] */
     uint32_t bucket_count;
 };
 
-/* Process death keeps every store that was made, in program order: only the compiler must not
- * move them over each other. */
+/* When a process is killed, the file keeps every store that it made, in program order. So only the
+ * compiler must be kept from moving stores. */
 static void keep_order(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -124,8 +123,8 @@ static size_t open_bytes(uint32_t capacity, uint32_t live_capacity)
            FINAL_RING_MODELS * sizeof(struct final_era);
 }
 
-/* An older version's file: nobody ever acknowledged its records, so they are kept aside for the
- * operator rather than read with a meaning they may not have. */
+/* Renames the file of an older version. Its unacknowledged records are kept for the operator: read
+ * here they could be misunderstood. */
 static enum status open_aside(int directory, const char *name, uint32_t version)
 {
     char aside[NAME_BYTES + 8];
@@ -138,7 +137,7 @@ static enum status open_aside(int directory, const char *name, uint32_t version)
     return STATUS_OK;
 }
 
-/* Opens and locks the file; one of an older version is set aside and replaced, once. */
+/* Opens and locks the file; a file of an older version is renamed and replaced. */
 static enum status open_file(struct final_ring *ring, int directory, const char *name)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
@@ -157,10 +156,12 @@ static enum status open_file(struct final_ring *ring, int directory, const char 
         close(ring->descriptor);
         ring->descriptor = -1;
     }
-    FAIL(STATUS_CORRUPT, "final records: an older file came back while it was replaced");
+    FAIL(STATUS_CORRUPT,
+         "final records: another process replaces the file; is an older engine running?");
 }
 
-/* Places for requests under way: as many as the file has, in a new one as many as are asked. */
+/* The slots for running requests: as many as the file has; in a new file as many as are asked
+ * for. */
 static uint32_t open_live_capacity(const struct final_ring *ring, uint32_t asked)
 {
     struct final_header header = {0};
@@ -178,12 +179,12 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
     if (fstat(ring->descriptor, &info) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     bool is_new = info.st_size == 0;
-    /* One without models was written before there were any: it grows, and its records have none. */
+    /* A file from before models were stored is shorter: it grows, and its records have no model. */
     size_t without_models = ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era);
     if (!is_new && (size_t)info.st_size != ring->bytes && (size_t)info.st_size != without_models)
-        FAIL(STATUS_CORRUPT, "final records: the file has another size than this version's; "
+        FAIL(STATUS_CORRUPT, "final records: the file has not the size that this version expects; "
                              "move it away");
-    /* Every block is taken now: a hole that meets a full disk later would be a SIGBUS. */
+    /* All blocks are allocated now. A store into a hole would be a SIGBUS when the disk is full. */
     int error = posix_fallocate(ring->descriptor, 0, (off_t)ring->bytes);
     if (error != 0 && is_new && ftruncate(ring->descriptor, 0) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
@@ -195,7 +196,7 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     ring->header = map;
     struct final_header *header = ring->header;
-    if (header->magic == 0) { /* new, or a process died before the line below: all is zero */
+    if (header->magic == 0) { /* a new file, or one whose maker died before it stored the magic */
         *header = (struct final_header){.version = FINAL_RING_VERSION,
                                         .slot_bytes = sizeof(struct final_record),
                                         .capacity = capacity,
@@ -233,8 +234,9 @@ static enum status open_index(struct final_ring *ring)
     return STATUS_OK;
 }
 
-/* What an earlier process had under way is recorded. The marks are taken back first: a mark that
- * was never published would, once others were recorded under its number, read as done. */
+/* Records the requests that were running when an earlier process died. First, all sequences of
+ * running requests are cleared: a sequence that was stored without its record would look as if the
+ * request had been recorded, once another record gets that number. */
 static void open_recover(struct final_ring *ring)
 {
     const struct final_header *header = ring->header;
@@ -257,13 +259,13 @@ static void open_recover(struct final_ring *ring)
         final_ring_end(ring, (int)i, &record);
         ring->recovered++;
     }
-    /* The first ones are taken first: who searches looks no further than they go. */
+    /* The first slots are used first, so that searches (final_ring_knows) end early. */
     for (uint32_t i = 0; i < header->live_capacity; i++)
         ring->free_places[i] = header->live_capacity - 1 - i;
 }
 
-/* More places, while none is taken: a new file with the same records takes the name of the old one,
- * which stands as it was until then. */
+/* Makes room for more running requests while there are none: a new file with the same records
+ * replaces the old file, which is unchanged until then. */
 static enum status open_longer(struct final_ring **ring, int directory, const char *name,
                                uint32_t live_capacity)
 {
@@ -275,7 +277,7 @@ static enum status open_longer(struct final_ring **ring, int directory, const ch
         FAIL(STATUS_NO_MEMORY, "no memory for the final records");
     to->descriptor = -1;
     snprintf(longer, sizeof longer, "%s.new", name);
-    (void)unlinkat(directory, longer, 0); /* of a process that died here */
+    (void)unlinkat(directory, longer, 0); /* an earlier process may have died here */
     TRY_OUT(open_file(to, directory, longer));
     TRY_OUT(open_map(to, from->capacity, live_capacity));
     memcpy(to->slots, (*ring)->slots, from->capacity * sizeof *to->slots);
@@ -288,7 +290,7 @@ static enum status open_longer(struct final_ring **ring, int directory, const ch
     open_recover(to);
     keep_order();
     if (fsync(to->descriptor) != 0 || renameat(directory, longer, directory, name) != 0)
-        FAIL_OUT(STATUS_IO, "final records: the longer file cannot take the old one's place: %s",
+        FAIL_OUT(STATUS_IO, "final records: the longer file cannot replace the old one: %s",
                  strerror(errno));
     keep_order();
     struct final_ring *old = *ring;
@@ -342,7 +344,7 @@ void final_ring_close(struct final_ring *ring)
 
 /* --- models -------------------------------------------------------------------------------- */
 
-/* The era of that record: the last one that had begun by then; NULL when there is none. */
+/* The era of a record: the last one that began before it or with it; NULL when there is none. */
 static const struct final_era *model_era(const struct final_ring *ring, uint64_t sequence)
 {
     const struct final_era *found = NULL;
@@ -366,7 +368,7 @@ void final_ring_name_model(struct final_ring *ring, const char *name)
         if (ring->eras[i].first < place->first)
             place = &ring->eras[i];
     }
-    if (last != NULL && last->first == header->next) /* it wrote no record */
+    if (last != NULL && last->first == header->next) /* its engine wrote no record */
         place = &ring->eras[last - ring->eras];
     place->first = 0;
     keep_order();
@@ -406,10 +408,11 @@ void final_ring_progress(struct final_ring *ring, int place, const struct final_
     ASSERT(live->is_used == 1);
     live->record.at_us = at_us;
     live->record.report = *so_far;
-    keep_order(); /* before the peer can see them */
+    keep_order(); /* the counts are stored before the edge can see the tokens */
 }
 
-/* The slot of the next record; an unacknowledged record in it is lost, and told so. */
+/* Frees the slot of the next record. If it has an unacknowledged record, that one is lost, which is
+ * counted and logged. */
 static struct final_record *end_slot(struct final_ring *ring)
 {
     struct final_header *header = ring->header;
@@ -455,7 +458,7 @@ void final_ring_end(struct final_ring *ring, int place, struct final_record *rec
 enum status final_ring_acknowledge(struct final_ring *ring, uint64_t sequence)
 {
     if (sequence >= ring->header->next)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "record_seq", "no record %llu was ever written",
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "record_seq", "record %llu was never written",
                    (unsigned long long)sequence);
     if (sequence > ring->header->acked)
         ring->header->acked = sequence;
@@ -470,8 +473,8 @@ bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct fi
     uint64_t first = (sequence > header->acked ? sequence : header->acked) + 1;
     if (first == 0)
         return false;
-    /* A file can be damaged: a slot that does not hold its record must not hide those behind it,
-     * and what is read stays inside its types. */
+    /* The file may be damaged. A slot without its record must not hide the records after it, and
+     * values must stay in the range of their types. */
     while (first < header->next && ring->slots[first % header->capacity].sequence != first)
         first++;
     if (first >= header->next)

@@ -121,9 +121,9 @@ static void test_refusals(void **state)
     (void)state;
     refuse("{\"text\":\"a\"}", 400, "domain", "32");
     refuse("{\"domain\":\"0123456789ABCDEF0123456789ABCDEF\",\"text\":\"a\"}", 400, "domain", "32");
-    refuse("{\"domain\":\"" DOMAIN "\"}", 400, "messages", "one of");
+    refuse("{\"domain\":\"" DOMAIN "\"}", 400, "messages", "either");
     refuse("{\"domain\":\"" DOMAIN "\",\"text\":\"a\",\"messages\":[" SYSTEM "]}", 400, "messages",
-           "one of");
+           "either");
     refuse("{\"domain\":\"" DOMAIN "\",\"text\":7}", 400, "text", "string");
     refuse("{\"domain\":\"" DOMAIN "\",\"text\":\"\"}", 400, "text", "no tokens");
     refuse("{\"domain\":\"" DOMAIN "\",\"text\":\"a\",\"colour\":1}", 400, "body.colour", "colour");

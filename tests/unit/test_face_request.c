@@ -134,7 +134,7 @@ static void test_nul(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_int_equal(parse_with(&request, FACE_CHAT, names[i].more), STATUS_INVALID);
         assert_string_equal(status_note()->param, names[i].param);
-        assert_non_null(strstr(status_note()->message, "NUL (\\u0000)"));
+        assert_non_null(strstr(status_note()->message, "NUL character (\\u0000)"));
     }
     static const struct {
         const char *body;

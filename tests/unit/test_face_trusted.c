@@ -100,8 +100,8 @@ static void test_wrong_headers_are_refused(void **state)
         assert_int_equal(ask(headers, "header x-banyan-"), 400);
     }
     assert_int_equal(ask("x-banyan-protocol: 1\r\nx-banyan-request-id: a\"b\r\n", NULL), 400);
-    assert_int_equal(ask("x-banyan-request-id: req_alone\r\n", "only with x-banyan-protocol"), 400);
-    assert_int_equal(ask("x-banyan-weight: 1\r\n", "only with x-banyan-request-id"), 400);
+    assert_int_equal(ask("x-banyan-request-id: req_alone\r\n", "needs x-banyan-protocol"), 400);
+    assert_int_equal(ask("x-banyan-weight: 1\r\n", "needs x-banyan-request-id"), 400);
 }
 
 static void test_at_most_so_many_domains(void **state)
