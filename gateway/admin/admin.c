@@ -27,7 +27,7 @@
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"
 
-enum where { HERE, WORKER };
+enum where { HERE, WORKER }; /* HERE: on the loop's thread */
 
 /* A row that contradicts itself does not compile; the message begins with its name. */
 #define IS_ONE_BIT(scope) ((scope) != 0 && ((scope) & ((scope)-1)) == 0)
@@ -57,7 +57,7 @@ static const struct {
 };
 enum { ROUTES = sizeof routes / sizeof routes[0] };
 
-/* --- calls on their way --- */
+/* --- calls that are not answered yet, or not freed yet --- */
 
 static void calls_add(struct admin *admin, struct admin_call *call)
 {
@@ -78,8 +78,8 @@ static void calls_remove(struct admin *admin, struct admin_call *call)
     admin_call_destroy(call);
 }
 
-/* An equal key of the same admin that is not answered yet. `actor` says who that is: the worker may
- * be filling `principal` again. */
+/* Whether a call of the same admin with the same idempotency key is not answered yet. It compares
+ * `actor`, because the worker may be writing `principal`. */
 static bool calls_has_running(const struct admin *admin, const struct admin_call *call)
 {
     for (const struct admin_call *other = admin->calls; other != NULL; other = other->next) {
@@ -118,7 +118,7 @@ static void answer(struct admin_call *call)
     http_respond(call->request, call->code, headers, count, buffer_slice(&call->out));
 }
 
-/* A refused change leaves no audit row: nothing was changed. The log says who tried. */
+/* A refusal changes nothing, so it has no audit row; the log says who tried. */
 static void answer_log(struct admin_call *call)
 {
     if (call->access.code != 401 && call->access.code != 403 && call->access.code != 429)
@@ -138,7 +138,8 @@ static void answer_end(struct admin_call *call)
 
 /* --- on the worker --- */
 
-/* The key may have been revoked, or have lost the scope, while the call waited. */
+/* Checks the key again, which may have been revoked or have lost the scope while the call waited;
+ * then runs the call's function. */
 static enum status work_call(struct admin_call *call)
 {
     TRY(auth_refresh(call->admin->auth, &call->principal));
@@ -162,7 +163,7 @@ static void work(struct loop_worker_task *task)
 {
     struct admin_call *call = work_of(task);
     call->status = work_call(call);
-    if (call->status == STATUS_BUSY) /* the file's lock: another process has it, not the engine */
+    if (call->status == STATUS_BUSY) /* here it means that another process locks the database */
         call->status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
                                    "The configuration is locked by another process; try again.");
     if (call->status != STATUS_OK)
@@ -214,7 +215,7 @@ static void call_over(struct admin_call *call)
     if (call->over != NULL)
         call->over(call);
     if (call->is_gone)
-        call->access.code = 499; /* what was changed is changed: an idempotency key tells */
+        call->access.code = 499; /* the change stays; a repeated idempotency key gets its answer */
     else
         answer(call);
     answer_end(call);
@@ -231,7 +232,7 @@ void admin_call_end(struct admin_call *call, enum status status)
     call_over(call);
 }
 
-/* What was decided is done even if its admin has left meanwhile. */
+/* Goes on after the worker, even if the client has left meanwhile. */
 static void call_done(struct loop_worker_task *task)
 {
     struct admin_call *call = work_of(task);
@@ -284,7 +285,7 @@ static enum status handle_push(struct admin_call *call)
     return STATUS_OK;
 }
 
-/* A wrong key counts against its address. A missing one does not: it guesses nothing. */
+/* Checks the credential. A wrong key counts against its address; a missing key does not. */
 static enum status handle_credential(struct admin_call *call)
 {
     bool is_first = false;
@@ -297,7 +298,7 @@ static enum status handle_credential(struct admin_call *call)
         !failure_guard_fail(admin->guard, slice_of(call->actor.peer), loop_now_us(admin->loop),
                             &is_first))
         return status;
-    call->access.is_quiet = !is_first; /* one line a series, not one a guess */
+    call->access.is_quiet = !is_first; /* one warning for a series of wrong keys */
     memset(&call->principal, 0, sizeof call->principal);
     FAIL(STATUS_TOO_MANY, "Too many wrong keys came from this address; try again later.");
 }
@@ -341,7 +342,7 @@ static void handle_call(struct admin_call *call)
     admin_call_destroy(call);
 }
 
-/* One call alone takes more than the rest. */
+/* An import may have a longer body, which it checks itself. */
 static bool handle_is_too_long(size_t route, struct slice body)
 {
     return body.length > LIMIT_ADMIN_BODY_BYTES && acts[route].function != admin_import_post;
@@ -381,7 +382,7 @@ void admin_handle(struct http_request *request, void *context)
     }
     call->route = index;
     call->access = access;
-    /* What answers on the loop makes nothing: a reload that is sent twice reads twice. */
+    /* Answers of the loop's routes are not kept: a reload that is sent twice reads twice. */
     call->is_kept = acts[index].where == WORKER && admin_change_wants_kept(call);
     handle_call(call);
 }

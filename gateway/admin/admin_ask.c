@@ -11,7 +11,7 @@ struct admin_ask {
     struct loop_timer *deadline;
     struct buffer body;
     int code;
-    bool is_told;
+    bool is_told; /* `told` was called, or must not be called any more */
     void (*told)(struct admin_call *call, struct slice body);
 };
 
@@ -27,7 +27,7 @@ static void ask_body(void *context, struct slice bytes)
     buffer_append_slice(&ask->body, bytes);
 }
 
-/* The call may be gone, and this with it, when `told` returns. */
+/* `told` may free the call, and with it this struct. */
 static void ask_ended(void *context, enum status status)
 {
     struct admin_ask *ask = context;
@@ -53,10 +53,10 @@ enum status admin_ask_start(struct admin_call *call, const char *path,
     static const struct http1_callbacks callbacks = {ask_head, ask_body, ask_ended};
     struct admin_ask *ask = mem_zalloc(1, sizeof *ask);
     if (ask == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a question to the engine");
+        FAIL(STATUS_NO_MEMORY, "no memory for a request to the engine");
     *ask = (struct admin_ask){.call = call, .told = told};
     buffer_init(&ask->body, LIMIT_ADMIN_ANSWER_BYTES);
-    call->ask = ask; /* which frees it, whatever happens */
+    call->ask = ask; /* the call frees it */
     call->free_ask = admin_ask_destroy;
     ask->deadline = loop_timer_create(call->admin->loop, ask_late, ask);
     if (ask->deadline == NULL)

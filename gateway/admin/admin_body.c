@@ -29,7 +29,7 @@ static enum status read_text(struct admin_body_field *field, const json_t *value
     const unsigned char *text = (const unsigned char *)json_string_value(value);
     for (size_t i = 0; i < length; i++) {
         if (text[i] < ' ' || text[i] == 0x7f)
-            FAIL_PARAM(STATUS_INVALID, field->name, "%s holds control characters.", field->name);
+            FAIL_PARAM(STATUS_INVALID, field->name, "%s has control characters.", field->name);
     }
     memcpy(field->text, text, length);
     field->text[length] = '\0';
@@ -47,7 +47,7 @@ static enum status read_number(struct admin_body_field *field, const json_t *val
     return STATUS_OK;
 }
 
-/* {"limit":n,"mode":"enforce"|"shadow"}, the mode enforce when it is not there. */
+/* Reads a number or {"limit":n,"mode":"enforce"|"shadow"}; the mode is "enforce" by default. */
 static enum status read_limit(struct admin_body_field *field, json_t *value)
 {
     const char *key;
@@ -83,7 +83,7 @@ static enum status read_word(struct admin_body_field *field, const json_t *value
     if (bit == 0)
         FAIL_PARAM(STATUS_INVALID, where, "%s must be one of %s.", where, field->words);
     if ((field->number & bit) != 0)
-        FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+        FAIL_PARAM(STATUS_INVALID, where, "%s is given twice.", where);
     field->number |= bit;
     return STATUS_OK;
 }
@@ -93,7 +93,7 @@ static enum status read_words(struct admin_body_field *field, const json_t *valu
     if (!json_is_array(value))
         FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of words.", field->name);
     if (json_array_size(value) == 0)
-        FAIL_PARAM(STATUS_INVALID, field->name, "%s must hold at least one word.", field->name);
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must have at least one word.", field->name);
     for (size_t i = 0; i < json_array_size(value); i++) {
         char where[STATUS_PARAM_BYTES];
         snprintf(where, sizeof where, "%s[%zu]", field->name, i);
@@ -168,7 +168,7 @@ static enum status read_name(const struct admin_body_field *field, const json_t 
                    LIMIT_NAME_BYTES - 1);
     for (size_t i = 0; i < index; i++) {
         if (json_equal(json_array_get(list, i), value))
-            FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+            FAIL_PARAM(STATUS_INVALID, where, "%s is given twice.", where);
     }
     return STATUS_OK;
 }
@@ -179,8 +179,9 @@ static enum status read_names(struct admin_body_field *field, const json_t *valu
         FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of texts.", field->name);
     size_t count = json_array_size(value);
     if ((int64_t)count > field->most)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has %zu members; it may have %lld.",
-                   field->name, count, (long long)field->most);
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name,
+                   "%s has %zu members; it may have at most %lld.", field->name, count,
+                   (long long)field->most);
     for (size_t i = 0; i < count; i++)
         TRY(read_name(field, value, i));
     field->number = (int64_t)count;
@@ -221,14 +222,14 @@ static enum status read_messages(struct admin_body_field *field, const json_t *v
         FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of at least one message.",
                    field->name);
     if (count > LIMIT_MESSAGES)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has %zu members; it may have %d.",
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has %zu members; it may have at most %d.",
                    field->name, count, LIMIT_MESSAGES);
     for (size_t i = 0; i < count; i++)
         TRY(read_message(field, json_array_get(value, i), i));
     return read_json(field, value);
 }
 
-/* --- all of it --- */
+/* --- the body --- */
 
 static enum status read_value(struct admin_body_field *field, json_t *value)
 {
@@ -289,16 +290,16 @@ static const char *read_reason(const json_error_t *error)
 {
     switch (json_error_code(error)) {
     case json_error_duplicate_key:
-        return ": a member stands twice";
+        return ": a member is given twice";
     case json_error_numeric_overflow:
         return ": a number is too large";
     case json_error_null_character:
     case json_error_null_byte_in_key:
-        return ": a string holds a NUL";
+        return ": a string has a NUL character";
     case json_error_invalid_utf8:
         return ": it is not UTF-8";
     case json_error_stack_overflow:
-        return ": it is nested too deep";
+        return ": it is nested too deeply";
     default:
         return "";
     }
@@ -332,7 +333,7 @@ out:
 void admin_body_free(struct admin_body_field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (fields[i].json.bytes != NULL) /* a key set holds secrets */
+        if (fields[i].json.bytes != NULL) /* a key set has secrets */
             explicit_bzero(fields[i].json.bytes, fields[i].json.capacity);
         buffer_deinit(&fields[i].json);
     }

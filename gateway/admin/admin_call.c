@@ -2,7 +2,7 @@
 
 #include "config/base/mem.h"
 
-/* `*at` moves behind the copy. A slice that is not there stays so. */
+/* Copies a slice to `*at`, which it moves behind the copy. A slice without bytes stays one. */
 static struct slice create_copy(char **at, struct slice from)
 {
     if (from.bytes == NULL)
@@ -60,7 +60,7 @@ void admin_call_destroy(struct admin_call *call)
         return;
     if (call->ask != NULL)
         call->free_ask(call->ask);
-    if (call->body.length > 0) /* a key set may be in it */
+    if (call->body.length > 0) /* it may have a key set */
         explicit_bzero((char *)(uintptr_t)call->body.bytes, call->body.length);
     if (call->out.bytes != NULL)
         explicit_bzero(call->out.bytes, call->out.capacity);
@@ -76,7 +76,7 @@ struct admin_owner admin_call_owner(const struct admin_call *call)
     if (slice_starts_with(call->path, SLICE("/admin/v1/certificates")) ||
         slice_starts_with(call->path, SLICE("/admin/v1/admin-keys")))
         return (struct admin_owner){{0}, call->arguments[0]};
-    ASSERT(call->arguments[0].length > 0); /* the router gives no empty part: never the admins' */
+    ASSERT(call->arguments[0].length > 0); /* else it would mean the admins' own */
     return (struct admin_owner){call->arguments[0], call->arguments[1]};
 }
 

@@ -5,9 +5,9 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-/* --- as JSON --- */
+/* --- rendering --- */
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(const struct certificate *row, struct buffer *out)
 {
     buffer_append_text(out, "{\"id\":");
@@ -48,7 +48,7 @@ struct answer {
     const struct certificate *row;
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -63,8 +63,8 @@ static enum status answer_make(void *context, struct slice *out)
 
 enum { FIELD_LABEL, FIELD_SCOPES, FIELD_EXPIRES, FIELD_MATCH, FIELDS = FIELD_MATCH + 3 };
 
-/* What a certificate is known by stands in the order of enum certificate_match, and only in a new
- * one. */
+/* The last three fields, in the order of enum certificate_match, say which certificate is meant.
+ * Only a new row has them. */
 static size_t fields_init(struct admin_body_field fields[FIELDS], const struct admin_owner *owner,
                           bool is_new)
 {
@@ -101,7 +101,8 @@ static enum status fields_given(const struct admin_body_field *fields, size_t co
         if (!fields[i].is_given)
             continue;
         if ((out->given & CERTIFICATE_VALUE) != 0)
-            FAIL_PARAM(STATUS_INVALID, fields[i].name, "Give one of fingerprint, uri and dns.");
+            FAIL_PARAM(STATUS_INVALID, fields[i].name,
+                       "Give only one of fingerprint, uri and dns.");
         out->given |= CERTIFICATE_VALUE;
         out->match = (enum certificate_match)(i - FIELD_MATCH);
         out->value = slice_of(fields[i].text);
@@ -167,7 +168,7 @@ enum status admin_certificates_revoke(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)

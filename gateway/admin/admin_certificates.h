@@ -1,8 +1,8 @@
-/* admin_certificates: routes of /admin/v1/certificates and /admin/v1/tenants/{id}/certificates.
+/* admin_certificates: /admin/v1/certificates and /admin/v1/tenants/{id}/certificates.
  *
  * Owns:     nothing.
  * Thread:   as routes.def says.
- * Cost:     a change commits a transaction.
+ * Cost:     a change is one committed transaction.
  * Not here: rules and rows (certificate), which certificates are right (http/tls_client).
  */
 #pragma once
@@ -11,7 +11,7 @@
 
 enum status admin_certificates_create(struct admin_call *call);
 enum status admin_certificates_list(struct admin_call *call);
-/* All tenants' and the admins': an export's. */
+/* Lists the certificates of all tenants and of the admins, for an export. */
 enum status admin_certificates_list_all(struct admin_call *call);
 enum status admin_certificates_get(struct admin_call *call);
 enum status admin_certificates_update(struct admin_call *call);

@@ -9,9 +9,9 @@
 
 enum { TAG_ANY = -1, TAG_OF_NONE = -2 };
 
-/* Takes one tag and the comma behind it off `*list`: W/"3", "3", *. A weak one counts only when
- * `takes_weak` (RFC 9110, 8.8.3.2: If-Match compares strongly). `*revision`: TAG_OF_NONE for a tag
- * that no revision has (0 is one: of limits that were never put), TAG_ANY for the star. */
+/* Takes one tag and the comma after it off `*list`: W/"3", "3" or *. `*revision` is TAG_ANY for the
+ * star, and TAG_OF_NONE for a tag that is no revision. A weak tag counts only when `takes_weak`:
+ * RFC 9110, section 8.8.3.2, makes If-Match compare strongly. False when the list is malformed. */
 static bool tags_next(struct slice *list, bool takes_weak, int64_t *revision)
 {
     const char *at = list->bytes;
@@ -123,8 +123,9 @@ static enum status replay_request(struct admin_call *call)
     *out = (struct tenant_request){0};
     memcpy(out->actor_key_id, call->principal.key_id, sizeof out->actor_key_id);
     memcpy(out->name, call->idempotency_key.bytes, call->idempotency_key.length);
-    /* All admins of an issuer are one actor, with scopes of their own: what one was answered, a key
-     * that has more scopes for instance, is not for another. Nor for another person. */
+    /* All admins of one issuer or certificate row have the same actor id, but their own subject and
+     * scopes. An answer, which may have a new key, is replayed only to the same subject with the
+     * same scopes. */
     char who[LIMIT_SUBJECT_BYTES + 16] = "";
     if (call->principal.proof != 0)
         snprintf(who, sizeof who, "%x %s", call->principal.scopes, call->principal.subject);
@@ -168,7 +169,8 @@ enum status admin_change_check_revision(const struct tenant_change *change, int6
     for (size_t i = 0; i < change->revision_count; i++)
         is_wanted = is_wanted || change->revisions[i] == revision;
     if (!is_wanted)
-        FAIL_PARAM(STATUS_CHANGED, "if-match", "The revision is %lld now: read it again.",
+        FAIL_PARAM(STATUS_CHANGED, "if-match",
+                   "The revision is %lld now: read the object again, then repeat the change.",
                    (long long)revision);
     return STATUS_OK;
 }

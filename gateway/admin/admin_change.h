@@ -1,37 +1,40 @@
-/* admin_change: what all changes over the config API share: dry runs, If-Match, idempotency keys,
- * entity tags.
+/* admin_change: what all changes through the config API share: dry runs, If-Match, idempotency
+ * keys, entity tags (RFC 9110, section 13.1).
  *
  * Owns:     nothing.
- * Thread:   the worker's, but for admin_change_check_headers.
- * Cost:     a look-up for a call with an idempotency key.
+ * Thread:   the loop's or the worker's, as the call's function; admin_change_replay the worker's.
+ * Cost:     one look-up for a call with an idempotency key.
  * Not here: the changes (admin_tenants, admin_keys), the transaction (auth/tenants/tenant).
  */
 #pragma once
 
 #include "gateway/admin/admin_call.h"
 
-/* Idempotency-Key: 1 to LIMIT_IDEMPOTENCY_KEY_BYTES visible ASCII characters; If-Match,
- * If-None-Match: any. Each once or not at all; else INVALID. */
+/* Checks that Idempotency-Key, If-Match and If-None-Match are each sent at most once, and that the
+ * key has 1 to LIMIT_IDEMPOTENCY_KEY_BYTES visible ASCII characters; else INVALID. */
 enum status admin_change_check_headers(const struct http_request *request);
 
-/* Whether this is a POST that has an idempotency key and is no dry run. Such a call is kept
- * (`is_kept`) when its route makes something; admin.c decides that, once. */
+/* Whether this is a POST with an idempotency key and no dry run. admin.c keeps the answer of such a
+ * call (`is_kept`) when its route runs on the worker. */
 bool admin_change_wants_kept(const struct admin_call *call);
 
-/* Of a call that is kept: fills its `kept`, then its answer when an earlier, equal call was given
- * one. NOT_FOUND: none; REUSED. */
+/* For a call that is kept: fills `kept`, and the answer when the same call was answered before.
+ * NOT_FOUND when it was not; REUSED when another call had this idempotency key. */
 enum status admin_change_replay(struct admin_call *call);
 
-/* Everything of a change that its request says beside the fields. `out` has a request only when the
- * call is kept: the one that admin_change_replay filled. INVALID with param. */
+/* Fills what the request says about a change except its fields: actor, dry run, If-Match and, for a
+ * call that is kept, the request that admin_change_replay() filled. INVALID, OUT_OF_RANGE or
+ * UNSUPPORTED with param. */
 enum status admin_change_begin(struct admin_call *call, struct tenant_change *out);
 
-/* CHANGED when the change wants another revision than this, for what has no row of its own. */
+/* CHANGED when the change asks for another revision than this. For objects without a row. */
 enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision);
 
-/* The end of the answer's object: "dry_run" when it is one, the brace; its etag. */
+/* Ends the answer's object: appends "dry_run" for a dry run and the closing brace, sets the
+ * ETag. */
 enum status admin_change_end(struct admin_call *call, const struct tenant_change *change,
                              int64_t revision);
 
-/* For GET of one object: its etag, and the answer 304 (true) when the caller has this revision. */
+/* For a GET of one object: sets the ETag; true, with the answer 304, when the caller has this
+ * revision (If-None-Match). */
 bool admin_change_is_known(struct admin_call *call, int64_t revision);

@@ -5,14 +5,14 @@
 #include "gateway/admin/admin_query.h"
 #include "gateway/edge/state/edge_reload.h"
 
-enum { DETAIL_BYTES = 900 }; /* of an audit row's 1,024 */
+enum { DETAIL_BYTES = 900 }; /* an audit row has room for 1,024 */
 
 enum status admin_config_get(struct admin_call *call)
 {
     const struct config *config = call->admin->config;
     struct admin_query query;
     TRY(admin_query_read(call->query, 0, &query));
-    call->revision = (int64_t)config->revision; /* no 304: another process counts from 1 again */
+    call->revision = (int64_t)config->revision; /* no 304: a restarted edge counts from 1 again */
     buffer_printf(&call->out, "{\"object\":\"config\",\"revision\":%llu,",
                   (unsigned long long)config->revision);
     config_describe(config, &call->out);
@@ -23,7 +23,7 @@ enum status admin_config_get(struct admin_call *call)
 static enum status check_sources(const struct admin *admin)
 {
     if (admin->reload == NULL || edge_reload_sources(admin->reload) == NULL)
-        FAIL(STATUS_UNAVAILABLE, "This server has no options to read again.");
+        FAIL(STATUS_UNAVAILABLE, "This server cannot read its options again.");
     return STATUS_OK;
 }
 
@@ -47,7 +47,8 @@ enum status admin_config_validate(struct admin_call *call)
 
 /* --- reload --- */
 
-/* The row first: what is not written down is not done. `out` holds the list of changes. */
+/* Writes the audit row before the reload, so that no reload lacks one. `out` has the list of
+ * changes. */
 static enum status reload_note(struct admin_call *call)
 {
     struct tenant_change change;

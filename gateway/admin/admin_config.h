@@ -1,10 +1,11 @@
-/* admin_config: the options of the running server over HTTP: looked at, checked, read again.
+/* admin_config: /admin/v1/config: shows, validates and reloads the options of the running server.
  *
  * Owns:     nothing.
- * Thread:   the loop's, which alone changes the snapshot; a reload's audit row is the worker's.
- * Cost:     checking parses a body of LIMIT_CONFIG_FILE_BYTES at most; a reload reads three files.
- * Not here: what options mean (config), certificates and snapshots (edge_reload), rows that admins
- *           change (admin_export).
+ * Thread:   the loop's, which alone changes the snapshot; the worker writes a reload's audit row.
+ * Cost:     validating parses a body of at most LIMIT_ADMIN_BODY_BYTES; a reload reads the file of
+ *           options and the certificates.
+ * Not here: what options mean (config), certificates and snapshots (edge_reload), export and import
+ *           (admin_export, admin_import).
  */
 #pragma once
 

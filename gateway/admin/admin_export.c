@@ -16,7 +16,7 @@
 #include "gateway/admin/admin_query.h"
 #include "gateway/admin/admin_tenants.h"
 
-/* An import takes a while: what ends meanwhile would make it fail. */
+/* A certificate that expires during an import would make the import fail. */
 enum { EXPIRES_SOON_S = 60 };
 
 const struct admin_export_row admin_export_rows[ADMIN_EXPORT_KINDS] = {
@@ -98,7 +98,8 @@ const char *admin_export_id(const json_t *kind, const char *name)
     return json_string_value(json_object_get(json_object_get(kind, name), "id"));
 }
 
-/* "uri/spiffe://…": of the one member that it has. */
+/* Writes a name such as "uri/spiffe://…"; false unless the certificate has exactly one such
+ * member. */
 static bool certificate_name(const json_t *item, char out[ADMIN_EXPORT_NAME_BYTES])
 {
     size_t found = 0;
@@ -142,7 +143,7 @@ static void drop_words(json_t *item, const char *words)
     }
 }
 
-/* {id: name} of a kind. */
+/* Makes {id: name} for the rows of a kind. */
 static json_t *names_of(json_t *kind)
 {
     json_t *names = json_object();
@@ -153,7 +154,8 @@ static json_t *names_of(json_t *kind)
     return names;
 }
 
-/* Plans by name, and the names that prices go by. Those of a deleted plan are left out. */
+/* Replaces ids of plans by names, and gives each price a name. Prices of deleted plans are
+ * removed. */
 static void name_prices(json_t *rows, json_t *plans)
 {
     char key[ADMIN_EXPORT_NAME_BYTES];
@@ -180,8 +182,9 @@ bool admin_export_is_over(const json_t *certificate)
     return expires_s > 0 && expires_s <= clock_wall_us(clock_system()) / 1000000 + EXPIRES_SOON_S;
 }
 
-/* Whose it is by name. What is revoked is left out, but for fingerprints, which are so for ever:
- * "revoked": true. */
+/* Gives a certificate its name and its tenant's name; false when the export leaves it out. A
+ * revoked fingerprint is exported with "revoked": true, because it can never be accepted again.
+ * Other revoked rows are left out. */
 static bool name_certificate(json_t *row, const json_t *names)
 {
     char key[ADMIN_EXPORT_NAME_BYTES];
@@ -218,7 +221,7 @@ static void name_certificates(json_t *rows, json_t *tenants)
     json_decref(names);
 }
 
-/* All pages of a list, archived rows too: [{…},…] in `rows`. */
+/* Reads all pages of a list into `rows`, archived rows too. */
 static enum status rows_read(struct admin_call *call, admin_function list, json_t *rows)
 {
     char query[64 + LIMIT_ID_BYTES] = "limit=100";
@@ -241,7 +244,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(text_of(*(json_t *const *)a, "name"), text_of(*(json_t *const *)b, "name"));
 }
 
-/* Rows with names that are in use, by name, as {name: {"id":…,"item":row}}. */
+/* Fills `kind` with {name: {"id":…,"item":row}}, sorted by name, without archived rows. */
 static enum status rows_sort(const json_t *rows, const char *without, json_t *kind)
 {
     size_t count = json_array_size(rows);
@@ -267,7 +270,7 @@ static enum status rows_sort(const json_t *rows, const char *without, json_t *ki
     return failed == 0 ? STATUS_OK : no_memory();
 }
 
-/* --- what a kind has beside its rows --- */
+/* --- what items have beside their rows --- */
 
 static enum status fill_limits(struct admin_call *call, json_t *entry, json_t *const names[])
 {
@@ -289,7 +292,8 @@ static enum status fill_limits(struct admin_call *call, json_t *entry, json_t *c
     return STATUS_OK;
 }
 
-/* Archived tenants have no name any more: theirs are left out. */
+/* Replaces tenants' ids by names and adds the key set. Archived tenants, which have no name, are
+ * left out. */
 static enum status fill_issuer(struct admin_call *call, json_t *entry, json_t *const names[])
 {
     json_t *item = json_object_get(entry, "item");

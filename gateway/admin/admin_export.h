@@ -1,10 +1,13 @@
-/* admin_export: all that admins change as one JSON document, in a stable order, names for ids.
+/* admin_export: everything that admins configure as one JSON document, in a stable order, with
+ * names in place of ids.
  *
  * Owns:     nothing.
  * Thread:   the worker's.
- * Cost:     walks all rows; the document has LIMIT_ADMIN_IMPORT_BYTES at most.
- * Not here: making it so (admin_import). Keys and secrets are in no export: what is in the document
- *           may stand in a repository.
+ * Cost:     reads all rows; the document has at most LIMIT_ADMIN_IMPORT_BYTES.
+ * Not here: importing a document (admin_import).
+ *
+ * API keys are in no export. The secret keys of an issuer are not either, so a document may be kept
+ * in a repository.
  *
  *   {"object":"config_export","version":1,"groups":[…],"plans":[…],"tenants":[{…,"limits":{…}}],…}
  */
@@ -15,7 +18,7 @@
 
 #include "gateway/admin/admin_call.h"
 
-/* GET: the document; its etag is the revision of all rows: the last audit row's id. */
+/* GET: the document. Its ETag is the id of the last audit row, which changes with every change. */
 enum status admin_export_get(struct admin_call *call);
 
 /* --- what admin_import works with --- */
@@ -27,36 +30,37 @@ enum admin_export_kind {
     ADMIN_EXPORT_KINDS
 };
 enum { ADMIN_EXPORT_NAME_BYTES = 3 * LIMIT_NAME_BYTES + 32 };
-static_assert(ADMIN_EXPORT_NAME_BYTES >= LIMIT_PEER_NAME_BYTES + 16, "a certificate's fits too");
+static_assert(ADMIN_EXPORT_NAME_BYTES >= LIMIT_PEER_NAME_BYTES + 16, "certificates' names fit");
 struct admin_export_row {
     const char *member;
     admin_function list;
     admin_function create;
     admin_function update;
     admin_function remove;
-    uint32_t scope; /* that its changes need */
-    const char *without;
+    uint32_t scope;      /* that changes of this kind need */
+    const char *without; /* members that an export leaves out, with blanks between them */
 };
 extern const struct admin_export_row admin_export_rows[ADMIN_EXPORT_KINDS];
 
-/* A call of `function` as `call`'s admin makes it, on this thread. `argument` and `body` may be
- * NULL; `*answer` is its JSON, the caller's. */
+/* Runs `function` on this thread, as a call of the admin of `call`. `argument` and `body` may be
+ * NULL; `*answer` is its answer, a reference of the caller's. Fails as the function does. */
 enum status admin_export_call(struct admin_call *call, admin_function function, const char *method,
                               const char *argument, const json_t *body, json_t **answer);
-/* The same of a certificate (its limits): a tenant's, or with "" the admins'. `id` may be NULL. */
+/* The same for functions that use admin_call_owner(): for a tenant, or with "" for the admins. `id`
+ * may be NULL. */
 enum status admin_export_call_owned(struct admin_call *call, admin_function function,
                                     const char *method, const char *tenant_id, const char *id,
                                     const json_t *body, json_t **answer);
-/* Everything there is, by kind: {name: {"id":…,"item":{…}}} sorted by name; an item is what stands
- * in the document. Tenants that are archived are left out. The caller drops them. */
+/* Reads all rows, by kind: {name: {"id":…,"item":{…}}} sorted by name, where "item" is what the
+ * document shows. Archived tenants are left out. The caller drops `kinds`, also after a failure. */
 enum status admin_export_read(struct admin_call *call, json_t *kinds[ADMIN_EXPORT_KINDS]);
 void admin_export_drop(json_t *kinds[ADMIN_EXPORT_KINDS]);
-/* The name of a row or of a document's item, in `out`; false: it has none. A price's is
- * "plan/model/class/moment", a certificate's "dns/a.example". */
+/* Writes the name of a row or item to `out`; false when it has none. The name of a price is
+ * "plan/model/class/time", that of a certificate is like "dns/a.example". */
 bool admin_export_name(enum admin_export_kind kind, const json_t *item,
                        char out[ADMIN_EXPORT_NAME_BYTES]);
-/* Of a certificate: its end has come, or is about to. Such ones are read, with "expired": true,
- * and stand in no document. */
+/* Whether a certificate has expired or expires within a minute. admin_export_read() marks it with
+ * "expired": true, and no document shows it. */
 bool admin_export_is_over(const json_t *certificate);
-/* The id of a name; NULL. */
+/* The id of the row with this name, borrowed; NULL when there is none. */
 const char *admin_export_id(const json_t *kind, const char *name);

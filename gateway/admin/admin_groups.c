@@ -5,7 +5,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-/* All members but the closing brace. `metadata` is JSON; bytes NULL: as they are. */
+/* Appends the object without its closing brace. `metadata` is JSON; bytes NULL = the stored one. */
 static void render_members(struct tenants *tenants, const struct tenant_group *group,
                            struct slice metadata, struct buffer *out)
 {
@@ -33,10 +33,10 @@ struct answer {
     struct admin_call *call;
     const struct tenant_change *change;
     const struct tenant_group *group;
-    struct slice metadata; /* bytes NULL: as they are */
+    struct slice metadata; /* bytes NULL = the stored one */
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -58,7 +58,8 @@ static enum status change_read(struct admin_call *call, struct admin_body_field 
     struct slice metadata = {0};
     struct tenants *tenants = auth_tenants(call->admin->auth);
     TRY(admin_change_begin(call, &change));
-    struct admin_body_field *known = is_new ? fields : fields + FIELD_METADATA; /* names stay */
+    /* The name of a group cannot be changed. */
+    struct admin_body_field *known = is_new ? fields : fields + FIELD_METADATA;
     TRY(admin_body_read(call->body, known, is_new ? FIELDS : FIELDS - FIELD_METADATA));
     if (fields[FIELD_METADATA].is_given)
         metadata = buffer_slice(&fields[FIELD_METADATA].json);
@@ -109,7 +110,7 @@ enum status admin_groups_delete(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
@@ -131,7 +132,7 @@ enum status admin_groups_get(struct admin_call *call)
     struct tenants *tenants = auth_tenants(call->admin->auth);
     TRY(admin_query_read(call->query, 0, &query));
     TRY(tenant_group_get(tenants, call->arguments[0], &group));
-    call->revision = group.revision; /* no 304: who is in it has no revision */
+    call->revision = group.revision; /* no 304: members change without a new revision */
     render_members(tenants, &group, (struct slice){0}, &call->out);
     buffer_append_text(&call->out, ",\"members\":");
     tenant_group_members(tenants, slice_of(group.name), LIMIT_GROUP_MEMBERS, &call->out);

@@ -15,17 +15,17 @@
 #include "gateway/admin/admin_tenants.h"
 
 struct import {
-    struct admin_call call;            /* whoever asks, on the copy */
-    json_t *document;                  /* what is wanted */
-    json_t *kinds[ADMIN_EXPORT_KINDS]; /* what is there, as the changes go on */
+    struct admin_call call;            /* the admin's calls on the copy of the directory */
+    json_t *document;                  /* the wanted configuration */
+    json_t *kinds[ADMIN_EXPORT_KINDS]; /* the present rows, with those that were created */
     json_t *changes;                   /* [{"action","resource","name","fields"}] */
-    int counts[3];                     /* by enum action */
+    int counts[3];                     /* [enum action] */
     bool has_prune;
 };
 enum action { ACTION_CREATE, ACTION_UPDATE, ACTION_DELETE };
 static const char *const action_words[] = {"create", "update", "delete"};
 
-/* The note of a call within, with the place in the document that it is about. */
+/* Adds the position in the document to the note of a failed call. */
 static enum status wrap(enum status status, enum admin_export_kind kind, size_t index,
                         const char *name)
 {
@@ -37,7 +37,7 @@ static enum status wrap(enum status status, enum admin_export_kind kind, size_t 
                        admin_export_rows[kind].member, name, note.message);
 }
 
-/* The scope that a call of its own would need. */
+/* FORBIDDEN unless the key has the scope that this change would need as a call of its own. */
 static enum status allow(const struct import *import, enum admin_export_kind kind)
 {
     if ((import->call.actor.scopes & admin_export_rows[kind].scope) == 0)
@@ -57,7 +57,7 @@ static void changed(struct import *import, enum admin_export_kind kind, enum act
     import->counts[action]++;
 }
 
-/* --- ids for names --- */
+/* --- replacing names by ids --- */
 
 static enum status id_of(const struct import *import, enum admin_export_kind kind,
                          const char *param, const json_t *name, json_t **out)
@@ -108,7 +108,7 @@ static enum status map_values(const struct import *import, json_t *object)
     return STATUS_OK;
 }
 
-/* `body` is the import's own copy of what the document says. */
+/* Replaces all names in `body`, a copy of an item, by ids. */
 static enum status map_ids(const struct import *import, enum admin_export_kind kind, json_t *body)
 {
     if (kind == ADMIN_EXPORT_prices)
@@ -135,8 +135,9 @@ static void drop_nulls(json_t *body)
 
 /* --- certificates --- */
 
-/* What it fits as a row has it, so that it is found again, and no tenant as null: the admins'. What
- * is wrong its creation says. */
+/* Brings an item into the form that rows have, so that it can be compared with them: the normal
+ * form of what the certificate matches, and null for a missing tenant (the admins'). A wrong value
+ * stays; the creation refuses it. */
 static void certificate_tidy(json_t *item)
 {
     char value[LIMIT_PEER_NAME_BYTES];
@@ -151,7 +152,7 @@ static void certificate_tidy(json_t *item)
     }
 }
 
-/* "" = the admins'. */
+/* Writes the id of the tenant, "" for the admins. */
 static enum status certificate_owner(const struct import *import, const json_t *item,
                                      char out[LIMIT_ID_BYTES])
 {
@@ -200,7 +201,7 @@ static enum status certificate_create_row(struct import *import, const json_t *i
     return status;
 }
 
-/* What it fits and whose it is makes another row; revoked is for ever. */
+/* Changes a certificate. Its owner cannot change, and a revoked one stays revoked. */
 static enum status certificate_change(struct import *import, const json_t *item, const char *id,
                                       json_t *body)
 {
@@ -208,11 +209,12 @@ static enum status certificate_change(struct import *import, const json_t *item,
     bool is_revoked;
     json_t *answer = NULL;
     if (json_object_get(body, "tenant") != NULL)
-        FAIL_PARAM(STATUS_CONFLICT, "tenant", "Whose a certificate is cannot be changed.");
+        FAIL_PARAM(STATUS_CONFLICT, "tenant", "The tenant of a certificate cannot be changed.");
     TRY(certificate_owner(import, item, owner));
     TRY(certificate_revoked(item, &is_revoked));
     if (json_object_get(body, "revoked") != NULL && !is_revoked)
-        FAIL_PARAM(STATUS_CONFLICT, "revoked", "The certificate is revoked, which is for ever.");
+        FAIL_PARAM(STATUS_CONFLICT, "revoked",
+                   "The certificate is revoked and cannot be accepted again.");
     json_object_del(body, "revoked");
     if (json_object_size(body) > 0)
         TRY(certificate_call(import, admin_certificates_update, "PATCH", owner, id, body, &answer));
@@ -227,7 +229,7 @@ static enum status certificate_change(struct import *import, const json_t *item,
 
 /* --- one row --- */
 
-/* A tenant's limits are a resource of their own. */
+/* Sets the limits of a tenant, which are an object of their own in the API. */
 static enum status put_limits(struct import *import, const char *id, json_t *limits)
 {
     json_t *answer = NULL;
@@ -301,7 +303,8 @@ static enum status row_delete(struct import *import, enum admin_export_kind kind
     return status;
 }
 
-/* What the document says otherwise than it is, in `body`; the names of it in `fields`. */
+/* Copies the members in which an item differs from the row to `body`, and their names to
+ * `fields`. */
 static void row_compare(const json_t *item, const json_t *there, json_t *body, json_t *fields)
 {
     const char *member;
@@ -316,7 +319,8 @@ static void row_compare(const json_t *item, const json_t *there, json_t *body, j
     }
 }
 
-/* A prompt's content never changes: another one takes its place. */
+/* Whether the content of a prompt changes. A prompt cannot change its content, so a new one
+ * replaces it. */
 static bool is_other_prompt(enum admin_export_kind kind, const json_t *body)
 {
     return kind == ADMIN_EXPORT_shared_prompts &&
@@ -386,10 +390,10 @@ static enum status row_import(struct import *import, enum admin_export_kind kind
     if (!admin_export_name(kind, item, name))
         FAIL_PARAM(STATUS_INVALID, where, "%s must be %s.", where,
                    is_price         ? "Unix seconds"
-                   : is_certificate ? "given, or uri, or dns: one of them"
+                   : is_certificate ? "given, or instead of it either uri or dns"
                                     : "a string of 1 to 127 bytes");
     if (json_object_get(seen, name) != NULL)
-        FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+        FAIL_PARAM(STATUS_INVALID, where, "%s is given twice.", where);
     json_object_set_new(seen, name, json_true());
     drop_nulls(json_object_get(item, "limits"));
     const json_t *entry = json_object_get(import->kinds[kind], name);
@@ -397,13 +401,13 @@ static enum status row_import(struct import *import, enum admin_export_kind kind
         return row_update(import, kind, item, name, entry);
     if (is_certificate && admin_export_is_over(item) &&
         !json_is_true(json_object_get(item, "revoked")))
-        return STATUS_OK; /* it would open nothing */
+        return STATUS_OK; /* an expired certificate needs no row */
     TRY(row_create(import, kind, item, name));
     changed(import, kind, ACTION_CREATE, name, NULL);
     return STATUS_OK;
 }
 
-/* --- all of it --- */
+/* --- all rows --- */
 
 static enum status kind_import(struct import *import, enum admin_export_kind kind, json_t *seen)
 {
@@ -424,14 +428,15 @@ static enum status kind_import(struct import *import, enum admin_export_kind kin
     return status;
 }
 
-/* Requests were priced by it: it stays. */
+/* Whether a price holds already. Requests were priced by it, so it is never deleted. */
 static bool is_past_price(enum admin_export_kind kind, const json_t *item)
 {
     json_int_t moment = json_integer_value(json_object_get(item, "effective_at"));
     return kind == ADMIN_EXPORT_prices && moment <= clock_wall_us(clock_system()) / 1000000;
 }
 
-/* What is there and not in the document. */
+/* Deletes the rows that the document does not have. A kind that it does not mention stays as it
+ * is. */
 static enum status kind_prune(struct import *import, enum admin_export_kind kind,
                               const json_t *seen)
 {
@@ -541,7 +546,7 @@ struct answer {
     int64_t revision;
 };
 
-/* In the transaction of the last audit row, which is that of all the changes. */
+/* Called inside the transaction of all changes, when the last audit row is written. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -569,7 +574,7 @@ static enum status import_note(struct admin_call *call, struct import *import,
     struct tenants *tenants = auth_tenants(import->call.admin->auth);
     struct answer answer = {call, import, change, 0};
     TRY(tenants_audit_last(tenants, &answer.revision));
-    answer.revision++; /* the row that is added now */
+    answer.revision++; /* the id of the audit row that is added below */
     change->answer_revision = answer.revision;
     change->answer = answer_make;
     change->context = &answer;
@@ -594,7 +599,8 @@ static enum status import_run(struct admin_call *call, struct import *import)
 {
     struct tenant_change change;
     struct auth *copy = NULL;
-    struct admin admin = {.jwks_hosts = call->admin->jwks_hosts, /* the loop writes the rest */
+    /* The members that the worker may read; the loop writes the others. */
+    struct admin admin = {.jwks_hosts = call->admin->jwks_hosts,
                           .auth = call->admin->auth,
                           .prompts = call->admin->prompts};
     TRY(admin_change_begin(call, &change));

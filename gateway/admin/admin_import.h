@@ -1,12 +1,13 @@
-/* admin_import: makes the configuration what a document says: all of it in one change, or nothing.
+/* admin_import: makes the configuration what a document says, in one transaction: all of it or
+ * nothing.
  *
  * Owns:     nothing.
  * Thread:   the worker's.
- * Cost:     reads all rows twice and makes each change as its own call would, in one transaction.
+ * Cost:     copies the directory, reads all rows, and makes each change as a call of its own would.
  * Not here: the document (admin_export), the changes and their rules (admin_tenants, …).
  *
- * Rows are known by their names; members that the document does not name stay as they are, and rows
- * too unless it says "prune": true.
+ * Rows are identified by name. Members that the document does not have stay as they are. Rows that
+ * it does not have stay too, unless it says "prune": true.
  */
 #pragma once
 

@@ -69,7 +69,7 @@ static void render_keys(const struct issuer *issuer, struct buffer *out)
     buffer_append_char(out, ']');
 }
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(const struct issuer *issuer, struct buffer *out)
 {
     buffer_append_text(out, "{\"id\":");
@@ -148,7 +148,7 @@ static const struct admin_body_field known_fields[] = {
 };
 enum { FIELDS = sizeof known_fields / sizeof known_fields[0] };
 
-/* The fields in the order of ISSUER_… bits. */
+/* `fields` has the order of the ISSUER_… bits. */
 static struct issuer_fields fields_given(const struct admin_body_field fields[FIELDS])
 {
     struct issuer_fields out = {.name = slice_of(fields[0].text),
@@ -180,7 +180,7 @@ struct answer {
     const struct issuer *issuer;
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -244,7 +244,7 @@ enum status admin_issuers_delete(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
@@ -265,7 +265,7 @@ enum status admin_issuers_get(struct admin_call *call)
     struct issuer issuer;
     TRY(admin_query_read(call->query, 0, &query));
     TRY(issuer_get(auth_issuers(call->admin->auth), call->arguments[0], &issuer));
-    call->revision = issuer.revision; /* 304 would hide keys and jwks_error, which have none */
+    call->revision = issuer.revision; /* no 304: keys and jwks_error change without a new one */
     render_row(NULL, &issuer, &call->out);
     return call->out.status;
 }

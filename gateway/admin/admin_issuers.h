@@ -1,7 +1,7 @@
-/* admin_issuers: issuers of tokens in the config API.
+/* admin_issuers: /admin/v1/issuers: issuers of tokens.
  *
  * Owns:     nothing.
- * Thread:   the worker's; one issuer is read on the loop's.
+ * Thread:   the worker's; admin_issuers_get: any.
  * Cost:     a change is one committed transaction.
  * Not here: rows, keys and rules (issuer). Keys go in and never come out but by their names.
  */

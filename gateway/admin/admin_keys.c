@@ -4,7 +4,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-/* --- as JSON --- */
+/* --- rendering --- */
 
 static void render_id(struct buffer *out, const char *name, const char *id)
 {
@@ -15,7 +15,7 @@ static void render_id(struct buffer *out, const char *name, const char *id)
         buffer_append_text(out, "null");
 }
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(const struct tenant_key *key, struct buffer *out)
 {
     bool is_admin = key->tenant_id[0] == '\0';
@@ -49,11 +49,11 @@ struct answer {
     struct admin_call *call;
     const struct tenant_change *change;
     const struct tenant_key *key;
-    const char *value; /* NULL: not shown */
+    const char *value; /* of a new key; NULL = none */
 };
 
-/* Inside the transaction of what makes a key, so that a kept answer is there exactly when the key
- * is. A dry run makes none, so it shows none. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the key is. A dry
+ * run makes no key, so it shows no value. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -196,7 +196,7 @@ enum status admin_keys_revoke(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)

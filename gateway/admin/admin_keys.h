@@ -1,6 +1,7 @@
-/* admin_keys: API keys in the config API, tenants' and admins'; a key's value is shown once.
+/* admin_keys: /admin/v1/tenants/{id}/keys and /admin/v1/admin-keys. A key's value is shown only
+ * once.
  *
- * Owns:     nothing; the value is wiped from the stack when it stands in the answer.
+ * Owns:     nothing; the value is wiped from the stack when it is in the answer.
  * Thread:   the worker's; admin_keys_get: any.
  * Cost:     a change is one committed transaction.
  * Not here: tenants (admin_tenants), what a key proves (auth).
@@ -9,7 +10,7 @@
 
 #include "gateway/admin/admin_call.h"
 
-/* Of the tenant in the path; of the admins where the path has no tenant. */
+/* The keys of the tenant in the path, or of the admins when the path has no tenant. */
 enum status admin_keys_create(struct admin_call *call);
 enum status admin_keys_list(struct admin_call *call);
 enum status admin_keys_get(struct admin_call *call);

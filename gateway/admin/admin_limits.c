@@ -5,7 +5,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-/* --- rendering; all members but the closing brace --- */
+/* --- rendering: objects without their closing brace --- */
 
 static void render_limits(struct admin *admin, const struct quota_tenant *limits,
                           struct buffer *out)
@@ -50,7 +50,7 @@ static void render_row(void *context, const void *row, struct buffer *out)
 
 /* --- fields --- */
 
-/* One for each limit, then these; those of a key end before the weight. */
+/* One field for each limit, then these. A key has the fields before the weight. */
 enum {
     FIELD_PERCENT = QUOTA_LIMITS,
     FIELD_ON_LIMIT,
@@ -62,7 +62,7 @@ enum {
     FIELDS
 };
 
-/* A class plus 1, as sets have it. */
+/* The class plus 1, as in quota_limits_set; 0 for an unknown word. */
 static uint32_t find_class(struct slice word)
 {
     enum service_class found;
@@ -106,7 +106,7 @@ static struct quota_limits_set fields_set(const struct admin_body_field fields[F
     return set;
 }
 
-/* --- a tenant's --- */
+/* --- limits of a tenant --- */
 
 static enum status put_read(struct admin_call *call, struct admin_body_field fields[FIELDS])
 {
@@ -119,7 +119,7 @@ static enum status put_read(struct admin_call *call, struct admin_body_field fie
     size_t length = strlen(plan->text);
     bool is_none = !plan->is_given || plan->is_null;
     if (length >= sizeof wanted.plan_id || (length == 0) != is_none)
-        FAIL_PARAM(STATUS_NOT_FOUND, "plan", "There is no plan of this id.");
+        FAIL_PARAM(STATUS_NOT_FOUND, "plan", "There is no plan with this id.");
     memcpy(wanted.plan_id, plan->text, length + 1);
     TRY(quota_limits_put(auth_tenants(call->admin->auth), &change, call->arguments[0], &wanted,
                          &out));
@@ -144,13 +144,13 @@ enum status admin_limits_get(struct admin_call *call)
     struct quota_tenant limits;
     TRY(admin_query_read(call->query, 0, &query));
     TRY(quota_limits_get(auth_tenants(call->admin->auth), call->arguments[0], &limits));
-    call->revision = limits.revision; /* no 304: the plan may have changed since */
+    call->revision = limits.revision; /* no 304: the plan changes without a new revision here */
     render_limits(call->admin, &limits, &call->out);
     buffer_append_char(&call->out, '}');
     return call->out.status;
 }
 
-/* --- a key's --- */
+/* --- limits of a key --- */
 
 static void render_key(const struct quota_key_limits *limits, struct buffer *out)
 {
@@ -161,14 +161,14 @@ static void render_key(const struct quota_key_limits *limits, struct buffer *out
     buffer_printf(out, ",\"revision\":%lld", (long long)limits->revision);
 }
 
-/* NOT_FOUND unless this is what a request of the tenant may come with: a key, or a token. */
+/* NOT_FOUND unless requests of the tenant can come with this key, or with tokens of this issuer. */
 static enum status key_check(struct admin_call *call)
 {
     struct principal principal = {0};
     struct tenant_key key;
     if (call->arguments[0].length >= sizeof principal.tenant_id ||
         call->arguments[1].length >= sizeof principal.key_id || call->arguments[0].length == 0)
-        FAIL(STATUS_NOT_FOUND, "there is no key of this id");
+        FAIL(STATUS_NOT_FOUND, "There is no key with this id.");
     memcpy(principal.tenant_id, call->arguments[0].bytes, call->arguments[0].length);
     memcpy(principal.key_id, call->arguments[1].bytes, call->arguments[1].length);
     return auth_key_about(call->admin->auth, &principal, &key);
@@ -219,7 +219,7 @@ struct answer {
     const struct quota_plan *plan;
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -313,7 +313,7 @@ enum status admin_limits_plan_get(struct admin_call *call)
     struct quota_plan plan;
     TRY(admin_query_read(call->query, 0, &query));
     TRY(quota_limits_plan_get(auth_tenants(call->admin->auth), call->arguments[0], &plan));
-    call->revision = plan.revision; /* no 304: how many refer to it has no revision */
+    call->revision = plan.revision; /* no 304: "tenants" changes without a new revision */
     render_row(NULL, &plan, &call->out);
     return call->out.status;
 }

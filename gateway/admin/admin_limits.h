@@ -2,8 +2,8 @@
  * and their keys may use.
  *
  * Owns:     nothing.
- * Thread:   the worker's; admin_limits_get and admin_limits_key_get on the loop's too.
- * Cost:     a change is one commit; plans are told with how many tenants refer to them.
+ * Thread:   the worker's; admin_limits_get and admin_limits_key_get: any.
+ * Cost:     a change is one committed transaction; a plan counts its tenants.
  * Not here: what limits mean (auth/limits/quota_limits), who is refused (edge_quota).
  */
 #pragma once
@@ -12,7 +12,7 @@
 
 enum status admin_limits_get(struct admin_call *call);
 enum status admin_limits_put(struct admin_call *call);
-/* Of a key, or of the tokens of an issuer, by its id. */
+/* The limits of a key or, with an issuer's id, of its tokens for the tenant. */
 enum status admin_limits_key_get(struct admin_call *call);
 enum status admin_limits_key_put(struct admin_call *call);
 enum status admin_limits_plan_create(struct admin_call *call);

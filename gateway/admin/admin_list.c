@@ -4,8 +4,8 @@
 
 #include "config/base/mem.h"
 
-/* The rows before `after` (or the last ones) that order=desc wants, newest last. `rows` is a ring
- * of limit + 1: one more tells whether there are more. */
+/* For order=desc: the last rows before `after`, newest last. `rows` is a ring of limit + 1 rows;
+ * the additional row shows that there are more. */
 struct window {
     char *rows;
     size_t capacity;

@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_openapi.h"
 
-/* ADMIN_OPENAPI_PATH comes from CMakeLists.txt. `first` to `last` is the file. */
+/* ADMIN_OPENAPI_PATH comes from CMakeLists.txt. */
 __asm__(".section .rodata\n"
         "admin_openapi_first:\n"
         ".incbin \"" ADMIN_OPENAPI_PATH "\"\n"

@@ -1,6 +1,6 @@
-/* admin_openapi: config/openapi.json inside the program.
+/* admin_openapi: config/openapi.json, embedded in the program.
  *
- * Owns:     the file's bytes, put in by the assembler when the program was built.
+ * Owns:     the bytes of the file, which the assembler includes at build time.
  * Thread:   any.
  * Cost:     none.
  * Not here: what the file says (config/openapi.json), who may read it (admin).

@@ -18,7 +18,7 @@ static void render_word(const char *member, const char *word, struct buffer *out
         buffer_append_text(out, "null");
 }
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(const struct price *price, struct buffer *out)
 {
     buffer_printf(out, "{\"id\":\"%s\",\"object\":\"price\"", price->id);
@@ -46,7 +46,7 @@ struct answer {
     const struct price *price;
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -122,7 +122,7 @@ enum status admin_prices_create(struct admin_call *call)
     return status;
 }
 
-/* --- the others --- */
+/* --- deleting and reading --- */
 
 enum status admin_prices_delete(struct admin_call *call)
 {
@@ -155,7 +155,7 @@ enum status admin_prices_get(struct admin_call *call)
     struct price price;
     TRY(admin_query_read(call->query, 0, &query));
     TRY(price_get(auth_tenants(call->admin->auth), call->arguments[0], &price));
-    call->revision = 1; /* it never changes */
+    call->revision = 1; /* a price never changes */
     render_row(NULL, &price, &call->out);
     return call->out.status;
 }

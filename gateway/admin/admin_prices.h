@@ -2,8 +2,8 @@
  *
  * Owns:     nothing.
  * Thread:   the worker's.
- * Cost:     a change is one commit.
- * Not here: which price counts, what a request cost (auth/tenants/price).
+ * Cost:     a change is one committed transaction.
+ * Not here: which price applies to a request, and its cost (auth, price).
  */
 #pragma once
 

@@ -48,15 +48,15 @@ static const char *render_state(struct admin *admin, const struct tenant_prompt 
     return words[figures->state];
 }
 
-/* What an answer says beside the prompt. */
+/* Values that are not those of the directory and the engine. */
 struct rendering {
-    const struct tenant_prompt_grant *grants; /* NULL: those of the directory */
+    const struct tenant_prompt_grant *grants; /* NULL = those of the directory */
     size_t grant_count;
-    uint32_t tokens; /* of a dry run, which leaves nothing to look at; else 0 */
-    uint32_t pages;
+    uint32_t tokens; /* of a dry run, of which the engine keeps nothing; else 0 */
+    uint32_t pages;  /* the same */
 };
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(struct admin *admin, const struct tenant_prompt *prompt,
                            const struct rendering *rendering, struct buffer *out)
 {
@@ -128,7 +128,7 @@ static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
     fields[FIELD_TEXT] = (struct admin_body_field){.name = "text", .kind = ADMIN_BODY_LONG_TEXT};
 }
 
-/* What a call says, in one piece. */
+/* What a call gives. */
 struct given {
     struct admin_body_field fields[FIELDS];
     struct tenant_prompt_fields prompt;
@@ -136,7 +136,7 @@ struct given {
     struct buffer content; /* {"messages":…} or {"text":…} */
 };
 
-/* The names that a field holds, as grants behind those there are. */
+/* Appends the names in a field to the grants. */
 static enum status given_grants(struct given *given, int field, int kind)
 {
     struct buffer *json = &given->fields[field].json;
@@ -163,7 +163,7 @@ static enum status given_content(struct given *given)
 {
     bool has_messages = given->fields[FIELD_MESSAGES].is_given;
     if (has_messages == given->fields[FIELD_TEXT].is_given)
-        FAIL_PARAM(STATUS_INVALID, "messages", "Give one of messages and text.");
+        FAIL_PARAM(STATUS_INVALID, "messages", "Give either messages or text.");
     const struct buffer *json = &given->fields[has_messages ? FIELD_MESSAGES : FIELD_TEXT].json;
     buffer_append_text(&given->content, has_messages ? "{\"messages\":" : "{\"text\":");
     buffer_append_slice(&given->content, buffer_slice(json));
@@ -197,7 +197,7 @@ static void given_deinit(struct given *given)
     buffer_deinit(&given->content);
 }
 
-/* `change` with the room that what a call says needs. */
+/* Calls `change` with a struct given, which is too large for the stack. */
 static enum status given_call(struct admin_call *call,
                               enum status (*change)(struct admin_call *, struct given *))
 {
@@ -217,11 +217,11 @@ struct publishing {
     struct tenant_prompt prompt;
     struct edge_prompts_waiter waiter;
     struct admin_call *call;
-    enum status status; /* what the engine has said */
+    enum status status; /* the engine's answer */
     uint32_t tokens;
     uint32_t pages;
     struct error_note note;
-    bool is_told;
+    bool is_told; /* the engine has answered */
 };
 
 static void publishing_free(void *work)
@@ -252,7 +252,8 @@ static void publishing_wait(struct admin_call *call)
     edge_prompts_publish(call->admin->prompts, &publishing->waiter);
 }
 
-/* The row is there, or there will be none: then the engine's pages go. */
+/* The call is over. If it has made no row, edge_prompts unpublishes what the engine has
+ * computed. */
 void admin_prompts_over(struct admin_call *call)
 {
     const struct publishing *publishing = call->work;
@@ -289,7 +290,7 @@ struct answer {
     struct rendering rendering;
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -300,7 +301,8 @@ static enum status answer_make(void *context, struct slice *out)
     return STATUS_OK;
 }
 
-/* Behind the engine's word. Without an engine the prompt is published when there is one. */
+/* Runs after the engine's answer. Without an engine the row is made too, and the edge publishes the
+ * prompt when there is an engine. */
 static enum status create_end(struct admin_call *call, struct tenant_change *change)
 {
     struct publishing *publishing = call->work;
@@ -352,7 +354,8 @@ enum status admin_prompts_import(struct admin_call *call)
 
 /* --- other changes --- */
 
-/* The tenants and groups as they are then: what is given, and of the other kind what is there. */
+/* The grants after an update: those that are given, and the present grants of a kind that is
+ * not. */
 static size_t update_grants(struct admin_call *call, const struct given *given,
                             const struct tenant_prompt *prompt, struct tenant_prompt_grant *out)
 {
@@ -407,7 +410,7 @@ enum status admin_prompts_delete(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
@@ -432,7 +435,7 @@ enum status admin_prompts_get(struct admin_call *call)
     struct tenants *tenants = auth_tenants(call->admin->auth);
     TRY(admin_query_read(call->query, 0, &query));
     TRY(tenant_prompt_get(tenants, call->arguments[0], &prompt));
-    call->revision = prompt.revision; /* 304 would hide state and hits, which have no revision */
+    call->revision = prompt.revision; /* no 304: state and hits change without a new revision */
     const struct rendering rendering = {0};
     render_members(call->admin, &prompt, &rendering, &call->out);
     buffer_init(&content, LIMIT_ADMIN_BODY_BYTES + 64);

@@ -29,7 +29,7 @@ static enum status read_word(struct slice value, const char *name, char out[LIMI
                   c == '_' || c == '.';
     }
     if (!is_word)
-        FAIL_PARAM(STATUS_INVALID, name, "%s must be an id from a list.", name);
+        FAIL_PARAM(STATUS_INVALID, name, "%s must be an id, as lists show them.", name);
     if (value.length != 0)
         memcpy(out, value.bytes, value.length);
     out[value.length] = '\0';
@@ -117,7 +117,7 @@ static enum status read_pair(struct slice name, struct slice value, unsigned kin
         if ((names[i].kind & kinds) == 0 || !slice_is(name, names[i].name))
             continue;
         if ((*seen & 1u << i) != 0)
-            FAIL_PARAM(STATUS_UNSUPPORTED, shown, "%s stands twice in the query.", shown);
+            FAIL_PARAM(STATUS_UNSUPPORTED, shown, "%s is given twice in the query.", shown);
         *seen |= 1u << i;
         return names[i].read(value, out);
     }

@@ -1,4 +1,4 @@
-/* admin_query: what stands behind the question mark: known names, one value each.
+/* admin_query: reads the query of a call: known names, each with one value.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -22,10 +22,11 @@ struct admin_query {
     char actor[LIMIT_ID_BYTES]; /* audit: ?actor=ID&subject=ID&type=tenant.created, "" = any */
     char subject[LIMIT_ID_BYTES];
     char type[LIMIT_ID_BYTES];
-    int64_t since_s; /* ?since=SECONDS&until=SECONDS, 0 = whenever */
+    int64_t since_s; /* audit: ?since=SECONDS&until=SECONDS (Unix), 0 = no bound */
     int64_t until_s;
 };
 
-/* `kinds`: whose names are known here. INVALID or OUT_OF_RANGE, UNSUPPORTED for a name that is not
- * known or stands twice; each with the name as param. */
+/* Reads a query; `kinds` are the kinds whose names are accepted. INVALID or OUT_OF_RANGE for a
+ * wrong value, UNSUPPORTED for a name that is unknown or given twice; each with the name as
+ * param. */
 enum status admin_query_read(struct slice query, unsigned kinds, struct admin_query *out);

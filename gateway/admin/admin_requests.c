@@ -10,24 +10,24 @@
 #include "gateway/admin/admin_list.h"
 #include "gateway/edge/request/edge_job.h"
 
-/* What the engine adds to what the edge knows. */
+/* A job of the edge with what the engine says about it. */
 struct requests_row {
     struct edge_job_info job;
     char state[16];
     uint32_t computed_tokens;
-    const json_t *explain; /* borrowed; NULL: the engine has said nothing */
+    const json_t *explain; /* borrowed; NULL = the engine says nothing */
 };
 
 struct requests_rows {
     struct requests_row *rows; /* oldest first */
     size_t count;
-    json_t *by_id; /* what the engine said, by request id */
+    json_t *by_id; /* the engine's answer, by request id */
     struct tenants *tenants;
 };
 
 /* --- rendering --- */
 
-/* All members but the closing brace. */
+/* Appends the object without its closing brace. */
 static void render_members(struct tenants *tenants, const struct requests_row *row,
                            struct buffer *out)
 {
@@ -74,8 +74,7 @@ static uint32_t join_number(const json_t *told, const char *name, uint32_t known
     return number > known && number <= UINT32_MAX ? (uint32_t)number : known;
 }
 
-/* `by_id`: what the engine said, by request id. What ends at the edge is ending, whatever it said.
- */
+/* Adds what the engine says. A job that is ending at the edge stays "ending". */
 static void join_row(struct requests_row *row, const json_t *by_id)
 {
     row_set(row, row->job.state);
@@ -139,7 +138,7 @@ static enum status list_page(void *context, const char *after, void *rows, size_
             first++;
         if (first++ == all->count)
             FAIL_PARAM(STATUS_INVALID, "after",
-                       "There is no request of this id any more: read the list from its start.");
+                       "The request with this id has ended: read the list from its start.");
     }
     size_t left = all->count - first;
     *count = left < capacity ? left : capacity;
@@ -151,7 +150,7 @@ static enum status list_page(void *context, const char *after, void *rows, size_
 static void list_id(const void *row, char out[LIMIT_ID_BYTES])
 {
     const char *id = ((const struct requests_row *)row)->job.id;
-    size_t length = strnlen(id, LIMIT_ID_BYTES - 1); /* "req_" and 32 digits: made by the edge */
+    size_t length = strnlen(id, LIMIT_ID_BYTES - 1); /* the edge made it: "req_" and 32 digits */
     memcpy(out, id, length);
     out[length] = '\0';
 }
@@ -175,7 +174,7 @@ static void list_told(struct admin_call *call, struct slice body)
     admin_call_end(call, list_answer(call, body));
 }
 
-/* An engine that is down, or has no connection left, adds nothing: the edge's own states then. */
+/* When the engine is down, or has no connection left, the list has the states of the edge only. */
 enum status admin_requests_list(struct admin_call *call)
 {
     struct admin_query query;
@@ -188,9 +187,9 @@ enum status admin_requests_list(struct admin_call *call)
     return list_answer(call, (struct slice){0});
 }
 
-/* --- the end of one --- */
+/* --- cancelling --- */
 
-/* The row first: what is not written down is not done. */
+/* Writes the audit row before the job is stopped, so that no cancelled request lacks one. */
 static enum status cancel_note(struct admin_call *call)
 {
     struct tenant_change change;
@@ -209,7 +208,7 @@ static enum status cancel_note(struct admin_call *call)
     return admin_change_end(call, &change, 0);
 }
 
-/* It may have ended by itself meanwhile: then that is what was wanted. */
+/* Stops the job. It may have ended by itself meanwhile, which is as good. */
 static enum status cancel_job(struct admin_call *call)
 {
     struct admin_query query;
@@ -230,7 +229,7 @@ enum status admin_requests_cancel(struct admin_call *call)
     if (given.length < sizeof id)
         memcpy(id, given.bytes, given.length);
     if (call->admin->edge == NULL || !edge_job_look(call->admin->edge, id, &row.job))
-        FAIL(STATUS_NOT_FOUND, "No such request is under way.");
+        FAIL(STATUS_NOT_FOUND, "No request with this id is running.");
     row_set(&row, row.job.state);
     render_members(auth_tenants(call->admin->auth), &row, &call->out);
     memcpy(call->subject, row.job.tenant_id, sizeof call->subject);

@@ -11,5 +11,5 @@
 #include "gateway/admin/admin_call.h"
 
 enum status admin_requests_list(struct admin_call *call);
-/* NOT_FOUND when it has ended, or is no generation of this edge. */
+/* NOT_FOUND when the request has ended, or is no generation of this edge. */
 enum status admin_requests_cancel(struct admin_call *call);

@@ -44,7 +44,7 @@ struct audit {
     struct audit_filter filter;
 };
 
-/* An audit row's id is its number, written out. */
+/* The id of an audit row is a decimal number. */
 static enum status audit_page(void *context, const char *after, void *rows, size_t capacity,
                               size_t *count, bool *has_more)
 {

@@ -1,7 +1,7 @@
-/* admin_state: what an operator may look at: audit rows, metrics, the file of both HTTP faces.
+/* admin_state: /admin/v1/audit, /metrics, /admin/v1/openapi.json and /health.
  *
  * Owns:     nothing.
- * Thread:   the loop's; admin_state_audit reads the file, so it is the worker's.
+ * Thread:   the loop's; admin_state_audit reads the database, so it runs on the worker's.
  * Cost:     metrics render every series.
  * Not here: changes (admin_tenants, admin_keys), the running options (admin_config).
  */

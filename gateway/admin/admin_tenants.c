@@ -8,7 +8,7 @@
 #include "gateway/admin/admin_list.h"
 #include "gateway/edge/request/edge_job.h"
 
-/* All members but the closing brace. `metadata` is JSON. */
+/* Appends the object without its closing brace. `metadata` is JSON. */
 static void render_members(const struct tenant *tenant, struct slice metadata, struct buffer *out)
 {
     static const char *const states[] = {"active", "suspended", "archived"};
@@ -61,7 +61,7 @@ enum {
     FIELDS
 };
 
-/* A bit a word, as admin_body wants them. */
+/* The find functions return one bit for each word, as admin_body_field needs them. */
 static uint32_t find_state(struct slice word)
 {
     if (slice_is(word, "active"))
@@ -82,7 +82,7 @@ static uint32_t find_class(struct slice word)
     return service_class_from_name(word, &found) ? 1u << found : 0;
 }
 
-/* The class of a word that find_class knew; of none given, whatever. */
+/* The class of a field; any class when it is not given. */
 static enum service_class class_given(const struct admin_body_field *field)
 {
     enum service_class at = SERVICE_CLASS_REALTIME;
@@ -142,8 +142,8 @@ static struct tenant_fields fields_given(const struct admin_body_field fields[FI
     return out;
 }
 
-/* One of a list's names as the tenant keeps them: a line. One that no engine serves would match
- * nothing; while there is no engine nobody can tell. */
+/* Appends the name of a model as a line, the form that a tenant stores. A name that the engine does
+ * not serve is refused; without an engine (`model` is empty) every name is accepted. */
 static enum status models_add(struct slice model, size_t index, const char *name,
                               struct buffer *out)
 {
@@ -151,16 +151,16 @@ static enum status models_add(struct slice model, size_t index, const char *name
     snprintf(where, sizeof where, "models[%zu]", index);
     for (const char *at = name; *at != '\0'; at++) {
         if ((unsigned char)*at < ' ' || *at == 0x7f)
-            FAIL_PARAM(STATUS_INVALID, where, "%s has a control character.", where);
+            FAIL_PARAM(STATUS_INVALID, where, "%s has control characters.", where);
     }
     if (model.length > 0 && !slice_is(model, name))
-        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, where, "No engine serves a model of this name.");
+        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, where, "No engine serves a model with this name.");
     buffer_append_text(out, name);
     buffer_append_char(out, '\n');
     return STATUS_OK;
 }
 
-/* The list that was given, if one was, in place of its JSON. */
+/* Replaces the JSON of a given list by lines. */
 static enum status models_read(const struct admin_call *call, struct admin_body_field *field)
 {
     enum status status = STATUS_OK;
@@ -183,10 +183,10 @@ struct answer {
     struct admin_call *call;
     const struct tenant_change *change;
     const struct tenant *tenant;
-    struct slice metadata; /* bytes NULL: as they are */
+    struct slice metadata; /* bytes NULL = the stored one */
 };
 
-/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+/* Called inside the transaction, so that the kept answer is stored exactly when the change is. */
 static enum status answer_make(void *context, struct slice *out)
 {
     const struct answer *answer = context;
@@ -274,7 +274,7 @@ enum status admin_tenants_archive(struct admin_call *call)
     return answer_make(&answer, &answered);
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)

@@ -1,4 +1,4 @@
-/* admin_tenants: tenants in the config API.
+/* admin_tenants: /admin/v1/tenants.
  *
  * Owns:     nothing.
  * Thread:   the worker's; admin_tenants_get: any.
@@ -10,7 +10,8 @@
 #include "gateway/admin/admin_call.h"
 
 enum status admin_tenants_create(struct admin_call *call);
-/* Behind any change of tenants, on the loop: requests of those that are not active any more end. */
+/* `over` of every call that changes tenants: on the loop, ends the requests of tenants that are not
+ * active any more. */
 void admin_tenants_over(struct admin_call *call);
 enum status admin_tenants_list(struct admin_call *call);
 enum status admin_tenants_get(struct admin_call *call);

@@ -8,7 +8,7 @@
 #include "gateway/edge/pages/edge_usage_render.h"
 
 struct usage_work {
-    struct ledger_usage_task task; /* first: the reader gives back its address */
+    struct ledger_usage_task task; /* first member: work_done gets it */
     struct admin_call *call;
     struct edge_usage_form form;
     struct ledger_usage_filter filter;
@@ -47,13 +47,13 @@ static void done_render(struct usage_work *work)
     }
 }
 
-/* On the reader's thread. */
+/* Runs on the reader's thread. */
 static void work_done(struct ledger_usage_task *task)
 {
     struct usage_work *work = (struct usage_work *)task;
     if (task->note.status == STATUS_OK) {
         done_render(work);
-        work_free(work); /* a client that does not read holds the answer alone */
+        work_free(work); /* a slow client then keeps the answer in memory, but not its rows */
         if (work->call->out.status != STATUS_OK) {
             (void)status_fail(work->call->out.status, __FILE__, __LINE__, NULL,
                               "The answer is too long; ask for fewer buckets.");
@@ -69,7 +69,7 @@ static enum status ask(struct admin_call *call, enum edge_usage_kind kind)
     struct usage_work *work = mem_zalloc(1, sizeof *work);
     if (work == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for another request");
-    call->work = work; /* which frees it, whatever happens */
+    call->work = work; /* the call frees it */
     call->free_work = work_free;
     work->call = call;
     work->task.done = work_done;

@@ -1,13 +1,13 @@
-/* admin_usage: what all tenants used: /admin/v1/usage, its single requests, and OpenAI's shapes of
- * it.
+/* admin_usage: the usage of all tenants: /admin/v1/usage, /admin/v1/usage/requests, and the routes
+ * of OpenAI's usage API.
  *
  *   call ─► ledger_usage (reader's thread: sums or rows, rendering) ─ loop_post ─► answer
  *
- * Owns:     a question on its way, freed with its call.
- * Thread:   the loop's; rendering on the reader's, which has the call meanwhile.
- * Cost:     one allocation a question (10 KiB), and its answer.
- * Not here: the question's form (edge_usage_form), the answer's (edge_usage_render), what one
- *           tenant sees (edge_usage).
+ * Owns:     the state of a query, which is freed with its call.
+ * Thread:   the loop's; the reader's thread renders, and has the call meanwhile.
+ * Cost:     one allocation of 10 KiB for a query, and its answer.
+ * Not here: the form of queries (edge_usage_form) and answers (edge_usage_render), what a tenant
+ *           sees (edge_usage).
  */
 #pragma once
 
