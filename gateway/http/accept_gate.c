@@ -7,7 +7,7 @@
 enum {
     SECOND_US = 1000000,
     DESCRIPTORS_WAIT_MS = 50,
-    HANDSHAKES_WAIT_MS = 5, /* a handful at a time, rather than a timer for each */
+    HANDSHAKES_WAIT_MS = 5, /* then a few connections are accepted together */
 };
 
 void accept_gate_init(struct accept_gate *gate, uint32_t handshakes_a_second,
@@ -25,7 +25,7 @@ void accept_gate_init(struct accept_gate *gate, uint32_t handshakes_a_second,
     };
 }
 
-/* POSIX gives the lowest free number, so the number of the next one says how many are left. */
+/* A new descriptor gets the lowest free number (POSIX), which shows how many are open. */
 int accept_gate_lowest_free(void)
 {
     int probe = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);

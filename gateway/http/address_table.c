@@ -7,13 +7,13 @@
 
 enum { SECOND_US = 1000000, PROVEN_FACTOR = 2 };
 
-/* Rows are numbered from 1; 0 ends every list. A row is in one of two lists by `next`/`prev`: the
- * free ones (singly linked), or the idle ones, oldest first. A row with connections is in neither.
- * All but the free ones hang in the chain of their hash. */
+/* Rows are numbered from 1; 0 ends every list. `next` and `prev` link a row into the list of free
+ * rows (singly linked) or into the list of idle rows (oldest first). A row with connections is in
+ * neither. All rows that are not free are in the chain of their hash. */
 struct row {
     uint64_t key[2];
-    int64_t filled_us; /* the bucket holds `tokens_us` as of then */
-    int64_t tokens_us; /* one connect costs a second divided by the rate */
+    int64_t filled_us; /* when the bucket had `tokens_us` */
+    int64_t tokens_us; /* the bucket: at most one second; a connection costs connect_us */
     uint32_t connections;
     bool is_proven; /* somebody was authenticated, since it has connections */
     uint32_t chain;
@@ -23,12 +23,12 @@ struct row {
 
 struct address_table {
     struct address_table_limits limits;
-    int64_t connect_us; /* what one connect costs; 0 = nothing */
-    struct row *rows;   /* [1 + limits.rows]; the first stands for nothing */
+    int64_t connect_us; /* what a new connection costs: 1 s ÷ the rate; 0 = nothing */
+    struct row *rows;   /* [1 + limits.rows]; the first is not used */
     uint32_t *heads;    /* [head_mask + 1] */
     uint32_t head_mask;
     uint32_t free_first;
-    uint32_t never_used; /* rows from here on were never used: the pages stay untouched */
+    uint32_t never_used; /* rows from here on were never used, so their memory is untouched */
     uint32_t idle_first;
     uint32_t idle_last;
     uint32_t count;
@@ -38,7 +38,7 @@ enum status address_table_create(struct address_table **out,
                                  const struct address_table_limits *limits)
 {
     if (limits->rows == 0 || limits->rows > UINT32_MAX / 4)
-        FAIL(STATUS_INVALID, "a table of %u addresses", limits->rows);
+        FAIL(STATUS_INVALID, "a table of addresses cannot have %u rows", limits->rows);
     struct address_table *table = mem_zalloc(1, sizeof(*table));
     if (table == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a table of addresses");
@@ -128,7 +128,8 @@ static void forget(struct address_table *table, uint32_t at)
     table->count--;
 }
 
-/* Two at most, so that the work of an entry is bounded and the list still gets shorter. */
+/* Forgets idle addresses whose buckets are full: at most two, so that the cost is bounded and the
+ * list still gets shorter. */
 static void enter_expire(struct address_table *table, int64_t now_us)
 {
     for (int i = 0; i < 2 && table->idle_first != 0; i++) {
@@ -141,7 +142,7 @@ static void enter_expire(struct address_table *table, int64_t now_us)
 static uint32_t enter_make(struct address_table *table, const uint64_t key[2], int64_t now_us)
 {
     if (table->free_first == 0 && table->never_used > table->limits.rows) {
-        ASSERT(table->idle_first != 0); /* there are more rows than connections */
+        ASSERT(table->idle_first != 0); /* because there are more rows than connections */
         forget(table, table->idle_first);
     }
     uint32_t at = table->free_first;
@@ -158,7 +159,7 @@ static uint32_t enter_make(struct address_table *table, const uint64_t key[2], i
     return at;
 }
 
-/* The bucket fills by one microsecond of right to connect a microsecond, to a second's worth. */
+/* Fills the bucket by the time that has passed, up to one second. */
 static void enter_fill(struct row *row, int64_t now_us)
 {
     int64_t factor = row->is_proven ? PROVEN_FACTOR : 1;
@@ -184,7 +185,7 @@ enum address_verdict address_table_enter(struct address_table *table, const stru
     struct row *row = &table->rows[at];
     enter_fill(row, now_us);
     if (row->tokens_us < table->connect_us) {
-        if (row->connections == 0) { /* its place in the list is by the time it was filled */
+        if (row->connections == 0) { /* the idle list is sorted by filled_us */
             idle_remove(table, at);
             idle_append(table, at);
         }

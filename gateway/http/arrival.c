@@ -12,12 +12,12 @@
 enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024, ANSWER_BYTES = 4096 };
 
 _Static_assert((int)LISTENER_OWNER_BYTES == (int)DOOR_SHARE_OWNER_BYTES,
-               "the name of an owner that a claim gives is the share's");
+               "a claim names owners as the share does");
 
 /* --- the connection -------------------------------------------------------------------------- */
 
-/* What still comes of the body is dropped. The client's end is libh2o's to see, or its own timer's,
- * which runs since the head came. */
+/* Drops the rest of the body. libh2o notices when the client closes the connection, or its timer
+ * ends, which runs since the head arrived. */
 static void on_drop(h2o_socket_t *socket, const char *error)
 {
     struct request_connection *connection = socket->on_close.data;
@@ -36,8 +36,8 @@ static void on_given_up(h2o_socket_t *socket, const char *error)
     shutdown(connection->descriptor, error == NULL ? SHUT_WR : SHUT_RDWR);
 }
 
-/* In the middle of a body that libh2o reads: the answer goes by its side, and libh2o reads no more.
- * False: it is writing itself, or there is no memory. */
+/* Answers in the middle of a body that libh2o reads, without libh2o, which reads no more then.
+ * Returns false while libh2o is writing, or without memory. */
 static bool h1_give_up(struct request_connection *connection, int code)
 {
     h2o_socket_t *socket = connection->socket;
@@ -116,8 +116,8 @@ void arrival_end(struct request_connection *connection)
     buffer_deinit(&connection->arriving.h2_trailers);
 }
 
-/* libh2o keeps the records that are not whole in a buffer of its private struct. Where in it is
- * found once: an empty buffer is a pointer to the prototype's, which nothing else points to. */
+/* libh2o keeps incomplete TLS records in a buffer of a private struct. The offset of the buffer is
+ * found once: an empty buffer points to the buffer of the prototype, and nothing else does. */
 static h2o_buffer_t **encrypted_slot(const h2o_socket_t *socket)
 {
     enum { FIRST = 4, LAST = 14, UNKNOWN = -1 };
@@ -139,8 +139,8 @@ size_t arrival_encrypted_bytes(const h2o_socket_t *socket)
     return slot != NULL && (*slot)->bytes != NULL ? (*slot)->capacity : 0;
 }
 
-/* One read brings as much as the kernel holds, and the buffer grows for it. What stays behind is
- * the beginning of a record or of a frame, which needs little. */
+/* Replaces a buffer that is mostly empty by a smaller one. A read makes the buffer as large as what
+ * the kernel had; afterwards only the beginning of a record or frame is left in it. */
 static void fit(h2o_buffer_t **slot)
 {
     enum { WASTE_BYTES = 16 * 1024 };
@@ -193,7 +193,7 @@ enum listener_claim arrival_claim(struct request_connection *connection, struct 
     request_peer_name(connection, peer);
     head.peer = peer;
     head.must_agree = arrival->wants_client;
-    /* As the request will be judged: what was right at the handshake may be revoked by now. */
+    /* The certificate is judged again: since the handshake it may have been revoked. */
     const char *fault =
         client != NULL && arrival->client_fault != NULL ? arrival->client_fault(connection) : NULL;
     if (client != NULL && fault == NULL && tls_client_reason(client) == TLS_CLIENT_FINE)
@@ -210,7 +210,8 @@ void arrival_trust(struct request_connection *connection)
 
 /* --- HTTP/1 ---------------------------------------------------------------------------------- */
 
-/* Takes the body off the request that the input begins with, so that libh2o hands it on at once. */
+/* Removes the body from the request at the front of the input, so that libh2o passes the request on
+ * at once. */
 static void h1_cut(struct request_connection *connection, h2o_buffer_t *input, size_t skip,
                    const struct h1_head *head)
 {
@@ -261,7 +262,7 @@ static enum byte_shares_verdict h1_reserve(struct request_connection *connection
     return verdict;
 }
 
-/* The head of the next request, which libh2o has not parsed yet. */
+/* Looks at the head of the next request, before libh2o parses it. */
 static void h1_look(struct request_connection *connection, h2o_buffer_t *input, size_t skip)
 {
     struct arrival_input *in = &connection->arriving;
@@ -272,7 +273,7 @@ static void h1_look(struct request_connection *connection, h2o_buffer_t *input, 
     bool has_length = head.content_lengths > 0 && head.transfer_encodings == 0;
     if (head.content_lengths + head.transfer_encodings == 0 ||
         (has_length && head.content_length <= input->size - skip - head.bytes))
-        return; /* all of it is here */
+        return; /* the whole request is here */
     if (has_length && head.content_length != SIZE_MAX &&
         head.content_length > connection->arrival->body_bytes_max) {
         h1_refuse(connection, input, skip, &head, 413);
@@ -292,8 +293,8 @@ static void h1_look(struct request_connection *connection, h2o_buffer_t *input, 
         arrival_trust(connection);
 }
 
-/* Its body is on its way; its token may have been checked meanwhile. libh2o has copied what it
- * needs of the head, which still begins the input. */
+/* Asks again who owns the request, because its token may have been checked meanwhile. The head is
+ * still at the front of the input; libh2o works with a copy. */
 static void h1_look_again(struct request_connection *connection, const h2o_buffer_t *input)
 {
     struct arrival_input *in = &connection->arriving;
@@ -307,7 +308,8 @@ static void h1_look_again(struct request_connection *connection, const h2o_buffe
         arrival_trust(connection);
 }
 
-/* A buffer that holds the whole request, in place of ones of twice the size each time. */
+/* Makes the input buffer large enough for the whole request; libh2o would double it again and
+ * again. */
 static void h1_grow(struct request_connection *connection)
 {
     h2o_buffer_t **slot = &connection->socket->input;
@@ -384,7 +386,7 @@ static void on_read(h2o_socket_t *socket, const char *error)
     if (arrival->reading != connection)
         return;
     arrival->reading = NULL;
-    if (!h2o_socket_is_reading(socket)) /* its request is whole, or it is being closed */
+    if (!h2o_socket_is_reading(socket)) /* the request is whole, or the connection ends */
         return;
     fit_encrypted(socket);
     if (in->is_http2) {

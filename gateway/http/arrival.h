@@ -1,20 +1,21 @@
-/* arrival: requests on their way in: who owns them and what they hold until they are whole.
+/* arrival: requests that are not whole yet: who owns them, and the memory that they use.
  *
- * Owns:     the two shares of a listener's unfinished requests: of strangers, by address, and of
- *           owners that are known.
+ * Owns:     the two shares of memory for a listener's unfinished requests: that of strangers, by
+ *           address, and that of known owners.
  * Thread:   the loop's thread.
- * Cost:     for a request that comes in one read, one pass over its head; for each further read
- *           O(streams of the connection).
+ * Cost:     one pass over the head of a request that comes in one read; O(streams of the
+ *           connection) for each further read.
  * Not here: requests that are whole (request), the inside of HTTP/2 connections (h2_arrival).
  *
  *   TLS record ─► on_read ─► head whole, body not? ─► claim ─ known ────► booked to its owner
  *                                │                       ├─ unproved ─► booked to its address
  *                                │                       └─ stranger ─► body cut off, answered now
- *                                └─► libh2o ─► what the connection holds now is booked; the share
- *                                              of strangers is over its limit? somebody gives way
+ *                                └─► libh2o ─► the connection's memory is booked; if the share of
+ *                                              strangers is over its limit, a connection gives way
  *
- * The first TLS record of each read puts the hook in front of libh2o's own reader. Plain sockets
- * have no hook; the listener's sweep books what they hold.
+ * A stranger has no valid credential; the credential of an unproved caller is being checked. The
+ * first TLS record of each read puts the hook in front of libh2o's reader. Sockets without TLS have
+ * no hook; the listener's sweep books their memory.
  */
 #pragma once
 
@@ -31,46 +32,51 @@ struct arrival {
     void *claim_context;
     size_t body_bytes_max;
     bool wants_client;
-    struct door_metrics *door; /* counts what is refused */
-    /* NULL, or what is wrong with the client's certificate now; NULL: nobody judges. */
+    struct door_metrics *door; /* counts refusals */
+    /* Returns what is wrong with the client's certificate now, or NULL. NULL = it is not
+     * checked. */
     const char *(*client_fault)(struct request_connection *connection);
-    void (*kill)(struct request_connection *connection, size_t bytes); /* it gives way */
-    /* Books what an HTTP/2 connection holds. */
+    /* Ends a connection that must give way, or streams of it. */
+    void (*kill)(struct request_connection *connection, size_t bytes);
+    /* Books the memory of an HTTP/2 connection. */
     void (*book_h2)(struct request_connection *connection);
-    void (*prove)(struct request_connection *connection); /* somebody is authenticated on it */
-    void (*render)(int http_code, struct buffer *out);    /* the body of a refusal */
-    struct request_connection *reading; /* whose read is under way; NULL once it is gone */
+    /* A client was authenticated on the connection. */
+    void (*prove)(struct request_connection *connection);
+    /* Writes the body of the answer with this code. */
+    void (*render)(int http_code, struct buffer *out);
+    struct request_connection *reading; /* the connection that is being read; NULL once it ended */
 };
 
-/* Before the connection's first byte is read; `peer` as for address_table_key. */
+/* Call it before the connection's first byte is read, with `peer` set. */
 void arrival_begin(struct request_connection *connection, struct arrival *arrival);
 void arrival_end(struct request_connection *connection);
 
 /* For tls_client_hook.record. */
 void arrival_record(void *transport);
 
-/* HTTP/1: the handshake is over, some bytes of a request may be there already. */
+/* HTTP/1: the handshake is over; bytes of a request may have come already. */
 void arrival_h1_begin(struct request_connection *connection);
-/* A request is whole, its bytes are the request's from here on. */
+/* HTTP/1: a request is whole, and accounts for its bytes itself from now on. */
 void arrival_h1_serve(struct request_connection *connection);
-/* It is over; behind its first `skip` bytes the connection's input has what comes next. */
+/* HTTP/1: the request is over. The next one follows in the input after the first `skip` bytes. */
 void arrival_h1_next(struct request_connection *connection, size_t skip);
 
-/* Who owns a request. The connection fills in what `head` lacks: peer and certificate. */
+/* Asks who owns a request; `head` lacks peer and certificate, which the connection adds. */
 enum listener_claim arrival_claim(struct request_connection *connection, struct listener_head head,
                                   uint8_t owner[DOOR_SHARE_OWNER_BYTES]);
-/* The owner of a request is known: the kernel may take in more of this socket at once. */
+/* Lets the kernel receive more of this socket at once, because a known owner uses it. */
 void arrival_trust(struct request_connection *connection);
 
-/* Books what an HTTP/1 connection holds. */
+/* Books the memory of an HTTP/1 connection. */
 void arrival_h1_book(struct request_connection *connection);
-/* Books that many bytes to the connection's address, and lets somebody give way if need be. */
+/* Books so many bytes to the connection's address. If a limit is passed, connections give way. */
 void arrival_book(struct request_connection *connection, size_t bytes);
-/* Of TLS records that are not whole. */
+/* Bytes allocated for incomplete TLS records. */
 size_t arrival_encrypted_bytes(const h2o_socket_t *socket);
 
-/* The code that refuses a request whose owner is known and has no room (door_share_admit): 429 when
- * that is the owner's own doing, else 503; counts the refusal. 0: it is not refused. */
+/* The HTTP code for the verdict on a request of a known owner (door_share_admit): 0 when it is
+ * admitted, 429 when its owner uses its share, else 503. Counts refusals. */
 int arrival_refusal_code(struct arrival *arrival, enum byte_shares_verdict verdict);
-/* The code for one that gives way to another: 408 when it took too long, else 429. */
+/* The HTTP code for a request that gives way to another one: 408 when it took too long, else
+ * 429. */
 int arrival_give_way_code(struct arrival *arrival, const struct door_hold *hold);

@@ -12,7 +12,7 @@ struct cors {
     char text[];
 };
 
-/* What an answer says that a page may read beside what every page may. */
+/* Headers that a page may read, besides those that every page may read. */
 static const char EXPOSED[] =
     "x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, "
     "openai-version, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
@@ -27,7 +27,7 @@ static bool is_host_char(char c)
            (c != '\0' && strchr("-._[]:+", c) != NULL);
 }
 
-/* scheme://host, scheme://host:port. */
+/* Whether it is scheme://host or scheme://host:port. */
 static bool is_origin(struct slice text)
 {
     static const char mark[] = "://";
@@ -44,7 +44,8 @@ static bool is_origin(struct slice text)
     return host.length > 0 && memmem(host.bytes, host.length, "//", 2) == NULL;
 }
 
-/* A browser leaves it out, so that it would never match. */
+/* Whether an origin has the default port of its scheme. Browsers leave it out, so such an origin
+ * would never match. */
 static bool has_usual_port(struct slice text)
 {
     static const struct {
@@ -65,7 +66,7 @@ static enum status read_origin(struct cors *cors, struct slice origin)
         FAIL_PARAM(STATUS_INVALID, "cors_origins",
                    "cors_origins must be * or origins as browsers write them, with commas between "
                    "them: https://app.example or http://localhost:3000, in lower case, without a "
-                   "path and without the port that the scheme means anyway");
+                   "path and without the scheme's default port");
     if (cors->count == LIMIT_CORS_ORIGINS)
         FAIL_PARAM(STATUS_LIMIT, "cors_origins", "cors_origins has more than %d origins",
                    LIMIT_CORS_ORIGINS);
@@ -132,7 +133,7 @@ size_t cors_headers(const struct cors *cors, struct slice origin, struct http_he
     size_t count = 0;
     if (cors == NULL)
         return 0;
-    if (!cors->is_any) /* a cache keeps what one origin was told from another one */
+    if (!cors->is_any) /* caches must not give one origin the answer to another */
         out[count++] = (struct http_header){"vary", SLICE("origin")};
     if (!cors_allows(cors, origin))
         return count;

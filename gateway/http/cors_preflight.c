@@ -6,9 +6,9 @@
 
 enum { ASKED_BYTES = 1024 };
 
-static const char MAX_AGE_S[] = "600"; /* so long is a change of the list unseen by a browser */
+static const char MAX_AGE_S[] = "600"; /* after so long browsers see a change of the list */
 
-/* Names of headers, with commas: they go back as they came. */
+/* Whether it is a list of header names, which may be sent back as it came. */
 static bool is_names(struct slice text)
 {
     for (size_t i = 0; i < text.length; i++) {

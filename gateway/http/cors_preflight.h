@@ -1,8 +1,8 @@
-/* cors_preflight: the answer to a browser that asks before it sends a request.
+/* cors_preflight: answers a preflight, with which a browser asks before a request (WHATWG Fetch).
  *
  * Owns:     nothing.
  * Thread:   the loop's thread.
- * Cost:     one compare with each origin.
+ * Cost:     one comparison with each origin.
  * Not here: which origins are allowed, the headers of other answers (cors).
  */
 #pragma once
@@ -11,6 +11,6 @@
 
 struct cors;
 
-/* Answers a preflight of an origin that is allowed, and returns true; else does nothing. No key is
- * asked for: browsers send none. `methods`: "GET, POST". */
+/* Answers a preflight of an allowed origin and returns true; else does nothing. It needs no key,
+ * because browsers send none with a preflight. `methods` is like "GET, POST". */
 bool cors_preflight(const struct cors *cors, struct http_request *request, const char *methods);

@@ -40,12 +40,12 @@ static struct metric *init_one(struct metrics *registry, enum metric_kind kind, 
     return metrics_get(registry, kind, name, help, labels, NULL, 0);
 }
 
-/* Of listeners that ask for none, no series. */
+/* Only listeners that ask for client certificates have these series. */
 static void init_clients(struct door_metrics *door, struct metrics *registry, const char *listener)
 {
     door->clients[TLS_CLIENT_FINE] =
         init_one(registry, METRIC_COUNTER, "banyan_client_certificates_total",
-                 "Connections made with a certificate that is right.", listener, NULL);
+                 "Connections with a valid client certificate.", listener, NULL);
     for (int why = TLS_CLIENT_FINE + 1; why < TLS_CLIENT_REASONS; why++)
         door->clients[why] =
             init_one(registry, METRIC_COUNTER, "banyan_client_certificates_refused_total",
@@ -66,23 +66,25 @@ void door_metrics_init(struct door_metrics *door, struct metrics *registry, cons
     for (int why = 0; why < DOOR_KILL_COUNT; why++)
         door->killed[why] =
             init_one(registry, METRIC_COUNTER, "banyan_connections_killed_total",
-                     "Connections closed for what they did.", listener, kill_names[why]);
+                     "Connections closed because of what they did.", listener, kill_names[why]);
     for (int why = 0; why < DOOR_PAUSE_COUNT; why++)
         door->paused[why] =
             init_one(registry, METRIC_COUNTER, "banyan_accept_pauses_total",
-                     "Times that newcomers were left waiting.", listener, pause_names[why]);
+                     "Times that new connections had to wait.", listener, pause_names[why]);
     for (int why = 0; why < DOOR_UPLOAD_COUNT; why++)
-        door->uploads[why] = init_one(registry, METRIC_COUNTER, "banyan_uploads_refused_total",
-                                      "Requests refused for want of memory for their bodies.",
-                                      listener, upload_names[why]);
+        door->uploads[why] =
+            init_one(registry, METRIC_COUNTER, "banyan_uploads_refused_total",
+                     "Requests refused because there was no memory for their body.", listener,
+                     upload_names[why]);
     if (asks_clients)
         init_clients(door, registry, listener);
     door->handshakes_failed = init_one(registry, METRIC_COUNTER, "banyan_handshakes_failed_total",
-                                       "TLS handshakes that did not end well.", listener, NULL);
+                                       "TLS handshakes that failed.", listener, NULL);
     door->connections = init_one(registry, METRIC_GAUGE, "banyan_connections",
                                  "Open connections of clients.", listener, NULL);
-    door->unfinished_bytes = init_one(registry, METRIC_GAUGE, "banyan_unfinished_request_bytes",
-                                      "Bytes held of requests that are not whole.", listener, NULL);
+    door->unfinished_bytes =
+        init_one(registry, METRIC_GAUGE, "banyan_unfinished_request_bytes",
+                 "Memory of requests that are not whole yet, in bytes.", listener, NULL);
 }
 
 static void count(struct metric *metric)

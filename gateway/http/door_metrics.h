@@ -1,6 +1,7 @@
-/* door_metrics: what a listener counts: who was refused, closed or kept waiting, and why.
+/* door_metrics: the metrics of a listener: connections that it refused, closed or let wait, and
+ * why.
  *
- * Owns:     nothing; series live in the registry it is given.
+ * Owns:     nothing; the series belong to the registry.
  * Thread:   any for updates.
  * Cost:     an atomic add.
  * Not here: requests (edge_metrics).
@@ -36,7 +37,7 @@ enum door_pause {
 
 /* Why there is no memory for a request's body. */
 enum door_upload {
-    DOOR_UPLOAD_OWN_SHARE, /* its owner's other uploads hold it */
+    DOOR_UPLOAD_OWN_SHARE, /* other uploads of its owner use the owner's share */
     DOOR_UPLOAD_FULL,
     DOOR_UPLOAD_COUNT,
 };
@@ -47,13 +48,13 @@ struct door_metrics {
     struct metric *paused[DOOR_PAUSE_COUNT];
     struct metric *uploads[DOOR_UPLOAD_COUNT];
     struct metric *handshakes_failed;
-    struct metric *clients[TLS_CLIENT_REASONS]; /* {why}; the first is of those that are fine */
+    struct metric *clients[TLS_CLIENT_REASONS]; /* [reason]; the first counts valid certificates */
     struct metric *connections;
     struct metric *unfinished_bytes;
 };
 
-/* `registry` NULL: nothing is counted. `listener` becomes a label: lower-case letters.
- * `asks_clients`: it wants their certificates. */
+/* With `registry` NULL nothing is counted. `listener`, of lower-case letters, is a label.
+ * `asks_clients` says that the listener asks for client certificates. */
 void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener,
                        bool asks_clients);
 void door_metrics_refused(struct door_metrics *door, enum door_refusal why);
@@ -61,9 +62,9 @@ void door_metrics_killed(struct door_metrics *door, enum door_kill why);
 void door_metrics_paused(struct door_metrics *door, enum door_pause why);
 void door_metrics_upload_refused(struct door_metrics *door, enum door_upload why);
 void door_metrics_handshake_failed(struct door_metrics *door);
-/* A connection's certificate was looked at. */
+/* A client certificate was judged. */
 void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason);
-/* Connections that are open, and bytes of requests that are not whole. */
+/* Sets the gauges: open connections, and bytes of requests that are not whole. */
 void door_metrics_set(struct door_metrics *door, uint32_t connections, size_t unfinished_bytes);
-/* "resets", as in the labels and in the log. */
+/* The word for labels and log, such as "resets". */
 const char *door_metrics_kill_name(enum door_kill why);

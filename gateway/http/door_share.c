@@ -9,9 +9,9 @@
 
 enum {
     SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES,
-    FLOOR_PARTS = 64, /* of the limit, at most */
-    RESERVE_PARTS = 16,
-    SLACK_PARTS = 8,
+    FLOOR_PARTS = 64,   /* the floor is at most 1/64 of the limit */
+    RESERVE_PARTS = 16, /* the reserve is 1/16 of the limit */
+    SLACK_PARTS = 8,    /* the slack is 1/8 of the largest hold */
 };
 
 struct door_account {
@@ -144,7 +144,7 @@ static struct door_hold *account_largest(const struct door_account *account)
     return largest;
 }
 
-/* The owner that holds the most, but for one. */
+/* The account with the most bytes, except `but`. */
 static struct door_account *account_richest(const struct door_share *share,
                                             const struct door_account *but)
 {
@@ -158,14 +158,15 @@ static struct door_account *account_richest(const struct door_share *share,
     return most;
 }
 
-/* Heads make uploads of one length a little unequal. Less than the thing itself, so that two owners
- * do not take the same place from each other in turn. */
+/* Uploads of one length differ a little, because their heads do. The slack allows for that. It is
+ * less than a hold, so that two owners cannot replace each other's uploads in turn. */
 static size_t admit_slack(const struct door_hold *largest)
 {
     return largest->bytes / SLACK_PARTS;
 }
 
-/* The largest thing of an owner that would still hold `least` without it; NULL: there is none. */
+/* The largest hold of an owner that would still have `least` bytes without it; NULL when it would
+ * not. */
 static struct door_hold *admit_victim(const struct door_account *richest, size_t least)
 {
     struct door_hold *largest = richest != NULL ? account_largest(richest) : NULL;

@@ -9,15 +9,15 @@
 enum { SETS = 256, WAYS = 4 };
 
 struct slot {
-    uint64_t print; /* of the address; 0: free */
-    int64_t at_us;  /* when `level` was right */
+    uint64_t print; /* hash of the address; 0 = free */
+    int64_t at_us;  /* when the level was `level` */
     uint32_t level;
-    bool is_told; /* the log knows of this series */
+    bool is_told; /* this series of failures was logged */
 };
 
 struct failure_guard {
     uint32_t burst;
-    int64_t unit_us; /* the level sinks by one */
+    int64_t unit_us; /* time in which the level sinks by one */
     struct slot slots[SETS][WAYS];
 };
 
@@ -37,7 +37,8 @@ void failure_guard_destroy(struct failure_guard *guard)
     mem_free(guard);
 }
 
-/* Address without the port; of an IPv6 address the first 64 bits, which one customer has whole. */
+/* The hash of the address without the port; an IPv6 address counts by its /64, which one customer
+ * has. */
 uint64_t failure_guard_address(struct slice peer)
 {
     size_t end = peer.length;

@@ -82,7 +82,7 @@ bool h1_head_scan(struct slice input, struct h1_head *out)
             out->has_bare_newline = true;
         if (line.length == 0) {
             if (lines == 0)
-                continue; /* empty lines before the request line: RFC 9112, 2.2 */
+                continue; /* RFC 9112, section 2.2, allows empty lines before the request line */
             out->bytes = at;
             return true;
         }
@@ -107,7 +107,7 @@ const char *h1_head_fault(const struct h1_head *head, bool is_http11)
     if (is_http11 && head->hosts == 0)
         return "The request has no Host.";
     if (head->has_folded_line)
-        return "A header's value goes on in the next line.";
+        return "A header's value continues in the next line.";
     if (head->has_bare_newline)
         return "A line of the request's head does not end with CR LF.";
     return NULL;

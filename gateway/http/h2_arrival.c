@@ -7,10 +7,11 @@
 
 enum {
     POOL_CHUNK_BYTES = 4096,
-    CALM_BYTES = 128 * 1024, /* frames for the client, before they count: data is below this */
+    CALM_BYTES = 128 * 1024, /* unsent frames count from here on; data stays below it */
 };
 
-/* Hung into the request's environment variables, of which we have no others. */
+/* Our state of a stream. It is kept in the request's environment variables, which have no other use
+ * here. */
 struct mark {
     struct arrival *arrival;
     h2o_req_t *h2o;
@@ -45,7 +46,7 @@ static struct mark *mark_make(h2o_req_t *h2o, struct arrival *arrival)
     return mark;
 }
 
-/* --- what is held ---------------------------------------------------------------------------- */
+/* --- memory in use --------------------------------------------------------------------------- */
 
 static size_t buffer_bytes(const h2o_buffer_t *buffer)
 {
@@ -79,7 +80,7 @@ size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn)
         if (!kh_exist(conn->streams, at) || !is_arriving(kh_value(conn->streams, at)))
             continue;
         const h2o_http2_stream_t *stream = kh_value(conn->streams, at);
-        /* A vector in a pool leaves its smaller selves behind. */
+        /* A vector that grows in a pool leaves its smaller copies behind. */
         bytes += sizeof *stream + POOL_CHUNK_BYTES +
                  2 * stream->req.headers.capacity * sizeof stream->req.headers.entries[0];
         if (!h2_arrival_is_known(stream))
@@ -109,7 +110,7 @@ static enum listener_claim claim(struct request_connection *connection, const h2
     return arrival_claim(connection, head, mark->owner);
 }
 
-/* Handed on as if its body were over; what comes of it is dropped. */
+/* Passes the request on as if its body had ended; frames of the body are dropped later. */
 static void cut(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark *mark)
 {
     mark->is_cut = true;
@@ -119,13 +120,13 @@ static void cut(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark 
     h2o_http2_stream_set_state(conn, stream, H2O_HTTP2_STREAM_STATE_SEND_HEADERS);
     if (conn->pull_stream_ids.max_processed < stream->stream_id)
         conn->pull_stream_ids.max_processed = stream->stream_id;
-    h2o_timeout_unlink(&conn->_timeout_entry); /* idle no more */
+    h2o_timeout_unlink(&conn->_timeout_entry); /* the connection is not idle any more */
     h2o_process_request(&stream->req);
 }
 
 static void send_continue(h2o_http2_conn_t *conn, const h2o_http2_stream_t *stream)
 {
-    /* ":status", by its index in the static table and not to be remembered, is "100". */
+    /* ":status: 100" as a literal without indexing (RFC 7541, section 6.2.2). */
     static const char block[] = {0x08, 0x03, '1', '0', '0'};
     ssize_t at = h2o_find_header(&stream->req.headers, H2O_TOKEN_EXPECT, -1);
     if (at == -1 ||
@@ -157,7 +158,7 @@ static enum byte_shares_verdict reserve(h2o_http2_stream_t *stream, struct mark 
         return verdict;
     if (!door_share_set(known, &mark->known, mark->owner, mark->reserved_bytes))
         return BYTE_SHARES_NO_MEMORY;
-    if (is_counted) /* one block of the right size instead of ones of twice the size each time */
+    if (is_counted) /* one block of the right size; libh2o would double it again and again */
         h2o_buffer_reserve(&stream->_req_body, mark->reserved_bytes);
     return BYTE_SHARES_OK;
 }
@@ -168,7 +169,7 @@ static void refuse(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct ma
     cut(conn, stream, mark);
 }
 
-/* In the middle of its body, which its owner could not have begun now. */
+/* Ends an upload whose body is arriving, and answers 429. */
 static void give_way(struct door_hold *hold)
 {
     struct mark *mark = H2O_STRUCT_FROM_MEMBER(struct mark, known, hold);
@@ -181,7 +182,7 @@ static void give_way(struct door_hold *hold)
         refuse(conn, stream, mark, code);
 }
 
-/* False: its owner has no room for it, and is told so. */
+/* Reserves memory for the body. False when there is no room; then the request was refused. */
 static bool admit(struct request_connection *connection, h2o_http2_conn_t *conn,
                   h2o_http2_stream_t *stream, struct mark *mark)
 {
@@ -212,7 +213,7 @@ static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
         send_continue(conn, stream);
 }
 
-/* More has come, and a token may have been checked meanwhile. */
+/* Asks again who owns the request, because its token may have been checked meanwhile. */
 static void look_again(struct request_connection *connection, h2o_http2_conn_t *conn,
                        h2o_http2_stream_t *stream)
 {
@@ -235,7 +236,8 @@ static int64_t stream_age_ms(const h2o_http2_conn_t *conn, const h2o_http2_strea
     return ((int64_t)now->tv_sec - then->tv_sec) * 1000 + (now->tv_usec - then->tv_usec) / 1000;
 }
 
-/* A request of somebody known: its body is on its way in time, or its answer. */
+/* Whether the stream belongs to a known owner and is in time: its body is arriving, or it is being
+ * answered. */
 static bool stream_is_owned(const h2o_http2_conn_t *conn, const h2o_http2_stream_t *stream,
                             int64_t late_ms)
 {
@@ -302,7 +304,7 @@ static bool frame_is_whole(const uint8_t *bytes, size_t length, struct frame_hea
     return length - H2O_HTTP2_FRAME_HEADER_SIZE >= out->length;
 }
 
-/* Whether the stream's body is dropped: its answer is under way, or out. */
+/* Whether frames of the stream's body are dropped. Its answer may have been sent already. */
 static bool stream_is_cut(const struct request_connection *connection, h2o_http2_conn_t *conn,
                           uint32_t id)
 {
@@ -318,8 +320,8 @@ static bool stream_is_cut(const struct request_connection *connection, h2o_http2
     return false;
 }
 
-/* What may follow the head of such a stream. While a head goes on in the next frame, libh2o says
- * what is wrong with any other frame. */
+/* Whether a frame belongs to a body that is dropped. While a head continues in the next frame
+ * (CONTINUATION), libh2o gets all frames, because it refuses every other frame then. */
 static bool frame_is_dropped(const struct request_connection *connection, h2o_http2_conn_t *conn,
                              const struct frame_head *frame)
 {
@@ -329,8 +331,8 @@ static bool frame_is_dropped(const struct request_connection *connection, h2o_ht
            stream_is_cut(connection, conn, frame->stream);
 }
 
-/* Read into a request that nobody sees: what they say is dropped, what they put into the table of
- * HPACK counts for all streams. */
+/* Parses trailers into a request that is thrown away: they change the HPACK table, which all
+ * streams share. */
 static int trailers_read(struct request_connection *connection, h2o_http2_conn_t *conn,
                          const char **error)
 {
@@ -347,7 +349,7 @@ static int trailers_read(struct request_connection *connection, h2o_http2_conn_t
     return result == H2O_HTTP2_ERROR_INVALID_HEADER_CHAR ? 0 : result;
 }
 
-/* HEADERS of a stream whose body is dropped, and CONTINUATION of these. */
+/* Takes a HEADERS frame of a stream whose body is dropped, or a CONTINUATION of it. */
 static ssize_t trailers_drop(struct request_connection *connection, h2o_http2_conn_t *conn,
                              const struct frame_head *frame, const uint8_t *bytes,
                              const char **error)
@@ -382,7 +384,8 @@ static ssize_t trailers_drop(struct request_connection *connection, h2o_http2_co
     return result != 0 ? result : H2O_HTTP2_FRAME_HEADER_SIZE + (ssize_t)frame->length;
 }
 
-/* The connection's window has to open again, or its other streams would stand still. */
+/* Takes a DATA frame of a body that is dropped. The connection's window must open again, or its
+ * other streams would stand still. */
 static ssize_t frame_drop(h2o_http2_conn_t *conn, const struct frame_head *frame)
 {
     int32_t full = (int32_t)H2O_HTTP2_SETTINGS_HOST.initial_window_size;
@@ -441,7 +444,7 @@ void h2_arrival_accept(struct request_connection *connection, h2o_accept_ctx_t *
 {
     h2o_socket_t *socket = connection->socket;
     struct arrival_input *in = &connection->arriving;
-    /* What is there already waits until the hook is in its place. */
+    /* Bytes that have come already wait until the hook is set. */
     h2o_buffer_t *early = socket->input;
     h2o_buffer_init(&socket->input, &h2o_socket_buffer_prototype);
     h2o_http2_accept(accept, socket, connection->connected_at);
@@ -472,9 +475,9 @@ bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code)
     return true;
 }
 
-/* Asks for no write: libh2o writes what is there once it has gone through the streams whose answers
- * are out. The same disposal runs while it closes a connection that it still calls open, since a
- * write failed; a write asked for then would outlive the connection. */
+/* Only appends to the write buffer: libh2o writes it when it has handled the streams whose answers
+ * are sent. This function also runs while libh2o closes a connection whose write has failed and
+ * whose state is still open; a write that it requested then would outlive the connection. */
 void h2_arrival_cut_end(struct request_connection *connection, h2o_req_t *h2o, bool is_answered)
 {
     struct arrival_input *in = &connection->arriving;

@@ -68,8 +68,8 @@ bool h2_sweep_reset(h2o_req_t *request)
     return true;
 }
 
-/* libh2o looks at the buffer of a stream that it receives, and disposes of it at the stream's end
- * when there is one. */
+/* libh2o uses the buffer of a stream while it receives, and frees it at the stream's end if there
+ * is one. */
 void h2_sweep_drop_body(h2o_req_t *request)
 {
     h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, request);

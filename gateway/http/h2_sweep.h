@@ -1,10 +1,10 @@
-/* h2_sweep: what HTTP/2 connections hold that no handler has seen: streams that vanished before
- * their request was whole, and bodies that are not finished.
+/* h2_sweep: looks at HTTP/2 connections for what no handler has seen: streams that were reset
+ * before their request was whole, and unfinished bodies.
  *
- * Owns:     nothing; a look at libh2o's connections.
+ * Owns:     nothing; it reads libh2o's connections.
  * Thread:   the loop's thread.
- * Cost:     O(connections + streams) a look.
- * Not here: the judgement (listener).
+ * Cost:     O(connections + streams) for each look.
+ * Not here: what follows from it (listener).
  */
 #pragma once
 
@@ -15,22 +15,22 @@
 struct h2_sweep_view {
     h2o_socket_t *socket;
     uint32_t streams_opened;  /* since the connection began */
-    uint32_t streams_waiting; /* open now, and no handler has heard of them */
-    size_t body_bytes;        /* of heads and bodies that are not whole and nobody known has sent */
-    size_t held_bytes;        /* what is allocated for these, and what comes on top of it */
-    size_t unsent_bytes;      /* frames that the client has not taken */
-    int64_t oldest_body_ms;   /* age of the oldest of them; 0 when there is none */
+    uint32_t streams_waiting; /* open streams that no handler has seen */
+    size_t body_bytes;        /* bytes in unfinished heads and bodies of unknown owners */
+    size_t held_bytes;        /* memory of the connection (h2_arrival_held_bytes) */
+    size_t unsent_bytes;      /* frames that the client has not read */
+    int64_t oldest_body_ms;   /* age of the oldest unfinished request; 0 = there is none */
 };
 
-/* Resets one stream, as if its client had, and says so to it. False, and nothing is done, while a
- * write to the socket is under way: the client then reads nothing of the connection at all. The
- * request may be gone when this returns true. */
+/* Resets one stream as if its client had reset it, and tells the client. Does nothing and returns
+ * false while a write to the socket is in progress. The request may be freed when it returns
+ * true. */
 bool h2_sweep_reset(h2o_req_t *request);
 
-/* Gives back the body of a request whose handler has begun; its entity is empty from then on. */
+/* Frees the body of a request whose handler has begun; its entity is empty from now on. */
 void h2_sweep_drop_body(h2o_req_t *request);
 
-/* Calls `each` for every HTTP/2 connection of the context; it must not close any of them (shutting
- * down its socket is fine). */
+/* Calls `each` for every HTTP/2 connection of the context. `each` must not close a connection, but
+ * may shut down its socket. */
 void h2_sweep_look(h2o_context_t *h2o,
                    void (*each)(void *context, const struct h2_sweep_view *view), void *context);

@@ -1,27 +1,26 @@
-/* h2o_compat: the one place that includes libh2o's headers, as system headers with its flavour set.
+/* h2o_compat: the only place that includes libh2o's headers, without our warnings and with evloop.
  *
- * Owns:     the choice of flavour (evloop).
+ * Owns:     the choice of the event loop (evloop, not libuv).
  * Thread:   –
  * Cost:     –
  * Not here: any behaviour.
  *
- * Facts about libh2o 2.2.5 that the code above relies on, each read in its source:
- *   - A write or a send from outside the loop's callbacks is completed at the next turn of the
- * loop.
- *   - h2o_send with a last state may dispose of the request before it returns (HTTP/1.0, empty
- * send).
- *   - An h1 connection is not read while its request runs; its input buffer still begins with the
- *     request's head, names lowered in place.
- *   - A server's SSL is made when the first bytes of its client come; until then its context is
- *     only pointed to.
- *   - The data of the BIO under a socket's SSL is the h2o_socket_t; on_close.data of the socket is
- *     ours from before the handshake.
- *   - A socket's reader is `_cb.read`, called behind the decoding of all that one read brought;
- *     HTTP/1 sets its own anew for each request. HTTP/2 reads frames by `_read_expect`.
- *   - A buffer doubles when it is full, is never made smaller, and is freed when it is empty.
- *   - HTTP/1 copies a head that announces a body out of the input, where the body then comes behind
- *     it; a reader of a body keeps offsets, no pointers.
- *   - HTTP/2 answers DATA for a stream whose request it has handed on with RST_STREAM.
+ * Facts about libh2o 2.2.5 that this room relies on, each read in its source:
+ *   - A write or a send from outside the loop's callbacks is completed in the loop's next turn.
+ *   - h2o_send with a final state may dispose of the request before it returns (HTTP/1.0, empty
+ *     send).
+ *   - An HTTP/1 connection is not read while its request runs. Its input buffer still begins with
+ *     the request's head, in which names were changed to lower case.
+ *   - The SSL of a server's socket is made when the first bytes of the client come. Until then the
+ *     socket only points to the SSL_CTX.
+ *   - The data of the BIO under a socket's SSL is the h2o_socket_t. The socket's on_close.data is
+ *     ours from before the handshake on.
+ *   - A socket's reader is `_cb.read`, called after all bytes of one read are decoded. HTTP/1 sets
+ *     it again for each request. HTTP/2 reads frames through `_read_expect`.
+ *   - A buffer is doubled when it is full, is never made smaller, and is freed when it is empty.
+ *   - HTTP/1 copies a head that announces a body out of the input; the body follows the head in the
+ *     input. A reader of a body keeps offsets, not pointers.
+ *   - HTTP/2 answers DATA for a stream whose request was passed on with RST_STREAM.
  *   - It writes to standard error: unknown HTTP/2 frame types ("skipping frame"), and epoll events
  *     of sockets that nobody polls, at most one line a minute.
  */

@@ -1,7 +1,7 @@
-/* h2o_compat_http2: libh2o's inside of HTTP/2 connections, for h2_sweep and h2_arrival alone.
+/* h2o_compat_http2: libh2o's internals of HTTP/2 connections, for h2_sweep and h2_arrival only.
  *
- * Owns:     the include of a header that is installed, but not meant for all; it wants khash.h
- *           and Debian ships that with htslib (CMake finds it).
+ * Owns:     the include of a header that is installed but internal. It needs khash.h, which Debian
+ *           ships with htslib (CMake finds it).
  * Thread:   –
  * Cost:     –
  * Not here: any behaviour.

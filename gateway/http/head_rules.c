@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A token of RFC 9110, 5.6.2. */
+/* Whether it is a token of RFC 9110, section 5.6.2. */
 static bool is_token(struct slice text)
 {
     static const char marks[] = "!#$%&'*+-.^_`|~";
@@ -16,7 +16,8 @@ static bool is_token(struct slice text)
     return text.length > 0;
 }
 
-/* Host and port: what a URI's authority may hold, less user information (RFC 3986, 3.2). */
+/* Whether it may be host and port: an authority of RFC 3986, section 3.2, without user
+ * information. */
 static bool is_authority(struct slice text)
 {
     for (size_t i = 0; i < text.length; i++) {
@@ -40,22 +41,22 @@ static const char *fault_header(const struct head_rules *head, const struct http
 {
     struct slice name = slice_of(header->name);
     if (!is_token(name))
-        return "A header's name holds characters that a name cannot have.";
+        return "A header's name has characters that a name cannot have.";
     if (!head->is_http2)
         return NULL;
     if (slice_equals(name, SLICE("keep-alive")) || slice_equals(name, SLICE("proxy-connection")))
-        return "Headers that speak of a connection do not belong to HTTP/2.";
+        return "Headers about the connection are not allowed in HTTP/2.";
     return NULL;
 }
 
 const char *head_rules_fault(const struct head_rules *head)
 {
     if (!is_token(head->method))
-        return "The method holds characters that a method cannot have.";
+        return "The method has characters that a method cannot have.";
     if (!is_path(head->path))
-        return "The request's target is not a path: it begins with '/' and holds visible ASCII.";
+        return "The request's target must be a path: '/' and visible ASCII characters.";
     if (head->needs_authority && !is_authority(head->authority))
-        return "The request's Host is empty or holds characters that a host cannot have.";
+        return "The request's Host is empty or has characters that a host cannot have.";
     for (size_t i = 0; i < head->header_count; i++) {
         const char *fault = fault_header(head, &head->headers[i]);
         if (fault != NULL)

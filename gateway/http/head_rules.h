@@ -1,10 +1,10 @@
-/* head_rules: is what a request's head says well formed? Rules that HTTP/1.1 and HTTP/2 share and
- * libh2o 2.2.5 does not enforce.
+/* head_rules: checks the head of a request by rules that HTTP/1.1 and HTTP/2 share and libh2o 2.2.5
+ * does not enforce.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     one pass over names, method, path and authority.
- * Not here: framing of raw HTTP/1 heads (h1_head), which paths there are (router).
+ * Not here: framing of raw HTTP/1 heads (h1_head), which paths exist (router).
  */
 #pragma once
 
@@ -19,9 +19,9 @@ struct head_rules {
     const struct http_header *headers;
     size_t header_count;
     bool is_http2;
-    bool needs_authority; /* not for HTTP/1.0 */
+    bool needs_authority; /* false for HTTP/1.0 */
 };
 
-/* NULL when all is well, else one sentence that says what is not (RFC 9110, 4.2, 5.1, 7.2 and 9.1;
- * RFC 9113, 8.2.2 and 8.3.1). */
+/* NULL when the head is well formed, else a sentence that says what is wrong (RFC 9110, sections
+ * 4.2, 5.1, 7.2 and 9.1; RFC 9113, sections 8.2.2 and 8.3.1). */
 const char *head_rules_fault(const struct head_rules *head);

@@ -8,7 +8,7 @@ enum { RETRY_MS_MAX = 120000 };
 static const char TYPE_REQUEST[] = "invalid_request_error";
 static const char TYPE_SERVER[] = "server_error";
 
-/* The catalogue. Codes marked with a plus in it are OpenAI's; the others are ours and stable. */
+/* Types and codes are part of the API: they never change. */
 static const struct http_error table[STATUS_COUNT] = {
     [STATUS_OK] = {500, TYPE_SERVER, "internal_error", 0, false},
     [STATUS_NO_MEMORY] = {503, TYPE_SERVER, "out_of_memory", 1000, false},
@@ -32,7 +32,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_TOO_MANY] = {429, "rate_limit_error", "too_many_attempts", 10000, false},
     [STATUS_QUEUE_FULL] = {429, "rate_limit_error", "queue_full", 1000, false},
     [STATUS_MEMORY_SHARE] = {429, "rate_limit_error", "memory_share_used", 1000, false},
-    /* Between engine and edge; a client is told 429 (edge_job). */
+    /* Only between engine and edge; a client gets 429 (edge_job). */
     [STATUS_ENGINE_SHARE] = {503, "rate_limit_error", "engine_share_used", 1000, false},
     [STATUS_RATE_REQUESTS] = {429, "requests", "rate_limit_exceeded", 0, false},
     [STATUS_RATE_TOKENS] = {429, "tokens", "rate_limit_exceeded", 0, false},
@@ -112,7 +112,7 @@ static void respond_with(struct http_request *request, const struct http_error *
     buffer_deinit(&body);
 }
 
-/* `extra` is one more header, or has a NULL name. */
+/* `extra` is an additional header; its name is NULL when there is none. */
 static void respond(struct http_request *request, const struct http_error *error,
                     struct slice message, struct slice param, struct http_header extra)
 {
@@ -152,7 +152,7 @@ void http_respond_error(struct http_request *request, enum status status, const 
             (struct http_header){0});
 }
 
-/* Codes that no status stands for. */
+/* Errors that have no status: those of the listener. */
 struct door_error {
     struct http_error error;
     const char *message;
@@ -169,20 +169,20 @@ static const struct door_error *door_error_of(int http_code)
         {{405, TYPE_REQUEST, "method_not_allowed", 0, false},
          "The method is not allowed for this path."},
         {{408, TYPE_REQUEST, "request_timeout", 1000, false},
-         "The request's body did not come in time; send it again."},
+         "The request's body did not arrive in time; send it again."},
         {{413, TYPE_REQUEST, "request_too_large", 0, false}, "The request's body is too large."},
         {{414, TYPE_REQUEST, "path_too_long", 0, false}, "The request's path is too long."},
         {{415, TYPE_REQUEST, "unsupported_content_encoding", 0, true},
-         "The request's body is compressed (content-encoding); send it as it is."},
+         "The request's body is compressed (content-encoding); send it uncompressed."},
         {{417, TYPE_REQUEST, "expectation_failed", 0, false},
-         "The only expectation understood is 100-continue."},
+         "The only supported expectation is 100-continue."},
         {{429, "rate_limit_error", "memory_share_used", 1000, false},
-         "Unfinished uploads of this tenant hold all the memory that they may now; let them end, "
-         "send less at once, and try again."},
+         "Unfinished uploads of this tenant use all the memory that they may use now; let them "
+         "end, send less at once, and try again."},
         {{431, TYPE_REQUEST, "head_too_large", 0, false}, "The request's headers are too large."},
         {{503, TYPE_SERVER, "server_busy", 1000, false},
          "The server has no memory for this request now; try again shortly."},
-        {{500, TYPE_SERVER, "internal_error", 0, false}, "The server made a mistake."},
+        {{500, TYPE_SERVER, "internal_error", 0, false}, "The server has an internal error."},
     };
     enum { COUNT = sizeof(rows) / sizeof(rows[0]) };
     for (size_t i = 0; i < COUNT; i++) {
@@ -208,7 +208,7 @@ void http_error_respond_refusal(struct http_request *request, int http_code, con
 {
     const struct door_error *door = door_error_of(http_code);
     struct http_header taken = {NULL, {0}};
-    if (http_code == 415) /* RFC 9110, 12.5.3: what would have been taken */
+    if (http_code == 415) /* RFC 9110, section 12.5.3: the encoding that is accepted */
         taken = (struct http_header){"accept-encoding", SLICE("identity")};
     respond(request, &door->error, slice_of(reason != NULL ? reason : door->message),
             (struct slice){0}, taken);

@@ -40,7 +40,7 @@ struct listener {
     struct address_table *addresses;
     struct accept_gate gate;
     struct door_metrics door;
-    /* Lines about what any stranger can do again and again: all are counted, some are said. */
+    /* Limits log lines that a stranger could cause without end. Every event is counted. */
     struct log_share kills[DOOR_KILL_COUNT];
     struct log_share refusals[TLS_CLIENT_REASONS];
     struct tls_context *tls; /* NULL = plain */
@@ -54,7 +54,7 @@ struct listener {
     h2o_accept_ctx_t accept;
 };
 
-/* A handler or a filter of libh2o that knows its listener. */
+/* A handler and a filter of libh2o with a pointer to the listener. */
 struct listener_handler {
     h2o_handler_t super;
     struct listener *listener;
@@ -69,17 +69,17 @@ struct listener_error_stream {
 };
 
 enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 16, ACCEPT_AGAIN_MS = 100 };
-/* For connections whose sockets are shut down already: only a machine that does not get to it needs
- * more than moments, and what is left behind then cannot be closed at all. */
+/* How long to wait for connections whose sockets are shut down. It takes moments, unless the
+ * machine is overloaded; connections that are left then cannot be closed at all. */
 enum { CLOSE_WAIT_MS = 20000 };
 enum { SWEEP_MS = 100 };
 
-/* --- libh2o's own errors, in our shape ------------------------------------------------------- */
+/* --- libh2o's own errors, in the form of ours ------------------------------------------------ */
 
 static void on_error_send(h2o_ostream_t *stream, h2o_req_t *h2o, h2o_iovec_t *bytes, size_t count,
                           h2o_send_state_t state)
 {
-    (void)bytes; /* libh2o's own text */
+    (void)bytes; /* libh2o's text */
     struct listener_error_stream *self = (struct listener_error_stream *)stream;
     h2o_ostream_send_next(stream, h2o, &self->body, count > 0 ? 1 : 0, state);
 }
@@ -161,7 +161,7 @@ static void on_connection_closed(void *data)
     mem_free(connection);
 }
 
-/* There is no public close; the protocol's reader sees the end and closes. */
+/* libh2o has no public function to close a connection; its reader sees the end and closes it. */
 static void kill_connection(struct request_connection *connection, enum door_kill why)
 {
     connection->is_dead = true;
@@ -185,7 +185,8 @@ static void on_flooded(struct request_connection *connection)
     kill_for(connection, DOOR_KILLED_RESETS, connection->streams_started, 0);
 }
 
-/* Many may share a connection, as behind a proxy: what strangers have on it goes first. */
+/* Ends streams of strangers if a known owner shares the connection (a proxy), else the
+ * connection. */
 static void on_gives_way(struct request_connection *connection, size_t bytes)
 {
     bool is_h2 = connection->arriving.is_http2 && !connection->is_dead;
@@ -195,9 +196,9 @@ static void on_gives_way(struct request_connection *connection, size_t bytes)
         kill_for(connection, DOOR_KILLED_UNFINISHED_BODIES, 0, bytes);
 }
 
-/* HTTP/2 that no handler sees: streams opened and reset before their request was whole, bodies that
- * do not end (without this one connection without a key could make libh2o hold 100 bodies), and
- * answers to control frames that the client does not read. */
+/* Ends a connection (or streams of it) for what no handler sees: streams that were opened and reset
+ * before their request was whole; bodies that do not end, of which libh2o would keep 100 for a
+ * connection without a key; and answers to control frames that the client does not read. */
 static void sweep_one(void *context, const struct h2_sweep_view *view)
 {
     struct listener *listener = context;
@@ -210,7 +211,8 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
     connection->streams_vanished += vanished;
     bool is_flood = request_connection_judge(connection, vanished, vanished);
     bool is_control = view->unsent_bytes > LIMIT_UNSENT_BYTES;
-    /* Reads put off libh2o's own idle timer: without a stream, the connection's age counts. */
+    /* Each read restarts libh2o's idle timer, so a connection without a stream is judged by its
+     * age. */
     int64_t age_us = loop_now_us(listener->host.loop) - connection->accepted_us;
     bool is_late = view->oldest_body_ms > listener->arrival_ms_max ||
                    (view->streams_opened == 0 && age_us > listener->arrival_ms_max * INT64_C(1000));
@@ -230,7 +232,8 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
              view->streams_opened, view->body_bytes);
 }
 
-/* Reads have booked what they brought; this is for sockets without TLS, which have no hook. */
+/* Books the memory of HTTP/1 connections. It is needed for sockets without TLS, which have no
+ * hook. */
 static void sweep_http1(struct listener *listener)
 {
     h2o_linklist_t *anchor = &listener->connections;
@@ -243,7 +246,7 @@ static void sweep_http1(struct listener *listener)
     }
 }
 
-/* Ends the oldest handshake; libh2o may be in any state of it. */
+/* Ends the oldest handshake, in whatever state it is. */
 static void kill_handshake(struct listener *listener, enum door_kill why)
 {
     struct request_connection *connection =
@@ -278,7 +281,8 @@ static void on_sweep(void *context)
 
 /* --- certificates of clients --------------------------------------------------------------- */
 
-/* During the handshake: not proved yet, but without the proof there is no connection. */
+/* Called during the handshake. The client has not proved yet that it has the private key; without
+ * the proof the handshake fails. */
 static void on_client_shown(void *transport, struct tls_client *client)
 {
     h2o_socket_t *socket = transport; /* h2o_compat.h */
@@ -305,7 +309,8 @@ static void client_told(struct request_connection *connection, enum tls_client_r
             LOG_TEXT("reason", tls_client_word(reason)), LOG_NUMBER("unsaid", unsaid));
 }
 
-/* At each request: what was right at the handshake may be revoked or over by now. */
+/* Called for each request: since the handshake the certificate may have been revoked or have
+ * expired. */
 static const char *on_client_fault(struct request_connection *connection)
 {
     bool was_fine =
@@ -327,7 +332,7 @@ static void on_handshake(h2o_socket_t *socket, const char *error)
     end_handshake(connection);
     if (error != NULL)
         door_metrics_handshake_failed(&listener->door);
-    if (error != NULL || listener->socket == NULL) { /* or draining: nobody new */
+    if (error != NULL || listener->socket == NULL) { /* it failed, or the listener drains */
         h2o_socket_close(socket);
         return;
     }
@@ -360,8 +365,8 @@ static void accept_begin(struct request_connection *connection)
     h2o_socket_ssl_handshake(socket, connection->handshake_tls, NULL, on_handshake);
 }
 
-/* The kernel holds little that is not on its way, so that a reader that stops is noticed soon, and
- * little that is not read, so that one read brings little and each connection has its turn. */
+/* Keeps the kernel's buffers small: the send buffer, so that a reader that stops is noticed soon,
+ * and the receive buffer, so that one read brings little and each connection gets its turn. */
 static void accept_tune(int descriptor)
 {
     int on = 1;
@@ -429,7 +434,8 @@ static bool accept_admits(struct listener *listener, const union request_peer *p
     return verdict == ADDRESS_ADMITTED;
 }
 
-/* Takes over the descriptor, or closes it: before TLS, so that a refusal costs two system calls. */
+/* Makes a connection of the descriptor, or closes it. This is before TLS, so a refusal costs two
+ * system calls. */
 static void accept_one(struct listener *listener, int descriptor, const union request_peer *peer,
                        int64_t now_us)
 {
@@ -444,7 +450,7 @@ static void accept_one(struct listener *listener, int descriptor, const union re
         close(descriptor);
         return;
     }
-    accept_gate_took(&listener->gate, descriptor); /* who is refused shakes no hands */
+    accept_gate_took(&listener->gate, descriptor); /* a refused connection has no handshake */
     if (peer->any.sa_family != AF_UNIX)
         accept_tune(descriptor);
     h2o_socket_t *socket = h2o_evloop_socket_create(loop_h2o(listener->host.loop), descriptor,
@@ -466,7 +472,8 @@ static void accept_one(struct listener *listener, int descriptor, const union re
     accept_begin(connection);
 }
 
-/* What waits would wake the loop without end: look away for a moment. */
+/* Stops looking at the listening socket for a while: connections that wait would wake the loop
+ * without end. */
 static void accept_pause(struct listener *listener, uint32_t wait_ms)
 {
     h2o_socket_read_stop(listener->socket);
@@ -541,12 +548,13 @@ static void open_h2o(struct listener *listener, const struct listener_options *o
 {
     h2o_config_init(&listener->config);
     listener->config.server_name = h2o_iovec_init("", 0);
-    /* One more than the limit, so that n + 1 reaches our own answer; beyond that h2o refuses. */
+    /* One byte more than the limit, so that a body of that length gets our answer; libh2o refuses
+     * longer ones. */
     listener->config.max_request_entity_size = options->body_bytes_max + 1;
     listener->config.http1.req_timeout = listener->arrival_ms_max;
     listener->config.http1.upgrade_to_http2 = 0;
     listener->config.http2.idle_timeout = listener->arrival_ms_max;
-    /* It would change TCP_NOTSENT_LOWAT, which accept_tune sets. */
+    /* Turned off: it would change TCP_NOTSENT_LOWAT, which accept_tune sets. */
     listener->config.http2.latency_optimization.min_rtt = UINT32_MAX;
     h2o_hostconf_t *host =
         h2o_config_register_host(&listener->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
@@ -558,7 +566,8 @@ static void open_h2o(struct listener *listener, const struct listener_options *o
     listener->tls = options->tls;
 }
 
-/* Rows for every connection there may be, and as many addresses again that have left. */
+/* Makes the limits. The table has rows for every possible connection, and for as many addresses
+ * whose connections have ended. */
 static enum status open_door(struct listener *listener, const struct listener_options *options)
 {
     struct address_table_limits limits = {.connections = options->connections_per_address,
@@ -664,7 +673,7 @@ void listener_drain(struct listener *listener)
     h2o_linklist_t *anchor = &listener->host.requests;
     for (h2o_linklist_t *node = anchor->next; node != anchor; node = node->next) {
         struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, link, node);
-        request->h2o->http1_is_persistent = 0; /* "connection: close" if the head is still to go */
+        request->h2o->http1_is_persistent = 0; /* a head not sent yet says "connection: close" */
     }
 }
 
@@ -705,13 +714,13 @@ void listener_close(struct listener *listener)
     loop_timer_destroy(listener->accept_again);
     loop_timer_destroy(listener->sweep_timer);
     if (listener->connections_open > 0) {
-        /* libh2o cannot be made to let go; what is left is given up rather than freed under it. */
+        /* libh2o still uses these connections, so their memory is leaked rather than freed. */
         LOG(LOG_WARN, "connections_left", LOG_TEXT("listener", listener->name),
             LOG_NUMBER("connections", listener->connections_open));
         return;
     }
     h2o_timeout_unlink(&listener->context.http2._graceful_shutdown_timeout);
-    /* 2.2.5 forgets the queue's memory in h2o_context_dispose. */
+    /* h2o_context_dispose of 2.2.5 does not free the queue. */
     h2o_timeout_dispose(loop_h2o(loop), &listener->unread_timeout);
     h2o_timeout_dispose(loop_h2o(loop), &listener->linger_timeout);
     h2o_multithread_queue_t *queue = listener->context.queue;
@@ -736,7 +745,7 @@ static enum status bind_tcp_split(const char *address, char *host, size_t host_m
         begin++, end--;
     if ((size_t)(end - begin) >= host_max || strlen(colon + 1) >= port_max)
         FAIL(STATUS_INVALID, "the address %s is too long", address);
-    /* getaddrinfo would take a sign, and a larger number modulo 65,536. */
+    /* getaddrinfo would accept a sign, and take a larger number modulo 65,536. */
     if (strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
         strtoul(colon + 1, NULL, 10) > UINT16_MAX)
         FAIL(STATUS_INVALID, "the port of %s must be a number from 0 to 65535", address);
@@ -774,7 +783,7 @@ enum status listener_address(int descriptor, char *bound, size_t bound_max)
     if (getsockname(descriptor, (struct sockaddr *)&name, &length) != 0 ||
         getnameinfo((struct sockaddr *)&name, length, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        FAIL(STATUS_IO, "the address of a listening socket cannot be read back");
+        FAIL(STATUS_IO, "the address of a listening socket cannot be read");
     bool is_v6 = name.ss_family == AF_INET6;
     snprintf(bound, bound_max, "%s%s%s:%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
     return STATUS_OK;
@@ -800,7 +809,8 @@ enum status listener_bind_tcp(int *descriptor, const char *address, char *bound,
     return status;
 }
 
-/* Removes a socket that nobody answers on; EXISTS when somebody does, or when it is no socket. */
+/* Removes a socket on which nobody listens. EXISTS when a process listens, or when it is no
+ * socket. */
 static enum status bind_unix_clear(const char *path, const struct sockaddr_un *name)
 {
     struct stat info;
@@ -815,7 +825,7 @@ static enum status bind_unix_clear(const char *path, const struct sockaddr_un *n
     int cause = errno;
     close(fd);
     if (result == 0 || cause == EAGAIN)
-        FAIL(STATUS_EXISTS, "somebody listens on %s already", path);
+        FAIL(STATUS_EXISTS, "another process listens on %s already", path);
     if (unlink(path) != 0)
         FAIL(STATUS_IO, "cannot remove the old socket %s (%s)", path, strerror(errno));
     return STATUS_OK;
@@ -832,7 +842,7 @@ enum status listener_bind_unix(int *descriptor, const char *path)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         FAIL(STATUS_IO, "no socket (%s)", strerror(errno));
-    /* The mode is set before listen: nobody can connect in between. */
+    /* The mode is set before listen(), so nobody else can connect in between. */
     if (bind(fd, (const struct sockaddr *)&name, sizeof(name)) != 0 || chmod(path, 0600) != 0 ||
         listen(fd, BACKLOG) != 0) {
         int cause = errno;

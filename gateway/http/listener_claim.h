@@ -1,9 +1,9 @@
-/* listener_claim: whose a request is, asked and answered before its body is there.
+/* listener_claim: the question who owns a request whose body has not arrived, and its answers.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: asking (arrival), answering (edge_proof).
+ * Not here: who asks (arrival) and who answers (edge_proof).
  */
 #pragma once
 
@@ -13,20 +13,20 @@
 #include "config/base/peer_certificate.h"
 #include "config/base/slice.h"
 
-/* What a request's head says about who sent it, before its body is there. */
+/* What is known of a request's sender when the head has arrived and the body has not. */
 struct listener_head {
-    struct slice authorization; /* the header's value; bytes NULL: there is none */
+    struct slice authorization; /* the header's value; bytes NULL = no such header */
     struct slice api_key;
-    uint32_t authorizations; /* how many there are */
+    uint32_t authorizations; /* how many such headers there are */
     uint32_t api_keys;
-    const struct peer_certificate *certificate; /* of the connection, judged fine; NULL: none */
-    bool must_agree;                            /* the listener wants one of everybody */
+    const struct peer_certificate *certificate; /* the client's valid certificate, or NULL */
+    bool must_agree;                            /* the listener requires client certificates */
     const char *peer;                           /* "127.0.0.1:1234" */
-    bool is_again;                              /* it was LISTENER_UNPROVED before */
+    bool is_again;                              /* the last claim was LISTENER_UNPROVED */
 };
 enum { LISTENER_OWNER_BYTES = 16 };
 enum listener_claim {
-    LISTENER_STRANGER, /* its body is of no use: it is answered at once, as if it had none */
-    LISTENER_UNPROVED, /* nobody knows yet; asked again when more has come */
+    LISTENER_STRANGER, /* no valid credential: it is answered at once, as if it had no body */
+    LISTENER_UNPROVED, /* the credential is being checked; the claim is called again */
     LISTENER_KNOWN,    /* `owner` is filled */
 };

@@ -47,7 +47,8 @@ struct loop {
     struct loop_signals signals;
 };
 
-/* 2.2.5 neither exports this nor closes the descriptor in h2o_evloop_destroy. */
+/* libh2o 2.2.5 does not export this structure, and h2o_evloop_destroy does not close the
+ * descriptor. */
 struct loop_epoll {
     h2o_evloop_t super;
     int descriptor;
@@ -61,7 +62,7 @@ static void wake(struct loop *loop)
     do
         written = write(loop->wake_descriptor, &one, sizeof(one));
     while (written < 0 && errno == EINTR);
-    /* EAGAIN would mean 2^64 wake-ups that nobody read: then it is awake already. */
+    /* EAGAIN means that the counter is full: then the loop wakes anyway. */
 }
 
 static void on_wake(h2o_socket_t *socket, const char *error)
@@ -82,8 +83,8 @@ static void on_wake(h2o_socket_t *socket, const char *error)
     }
 }
 
-/* Input buffers begin with one read's bytes rather than two, since an idle stream keeps one; and a
- * large one never becomes a file under /tmp. */
+/* An input buffer begins with room for one read instead of two, because an idle stream keeps one.
+ * A large buffer never becomes a file under /tmp. */
 static void create_set_buffers(void)
 {
     h2o_socket_buffer_prototype._initial_buf.capacity = H2O_SOCKET_INITIAL_INPUT_BUFFER_SIZE;
@@ -96,7 +97,7 @@ enum status loop_create(struct loop **out)
     struct loop *loop = mem_zalloc(1, sizeof(*loop));
     if (loop == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an event loop");
-    /* A client that has left must be an error of write(), not the end of the process. */
+    /* A write to a closed connection must fail, and not end the process. */
     signal(SIGPIPE, SIG_IGN);
     loop->wake_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (loop->wake_descriptor < 0) {
@@ -113,11 +114,11 @@ enum status loop_create(struct loop **out)
     return STATUS_OK;
 }
 
-static struct loop *volatile destroy_left; /* what can be reached is no leak */
+static struct loop *volatile destroy_left; /* for leak checkers: memory in reach is no leak */
 
-/* A listener whose connection libh2o would not let go of has left its timers here: the process ends
- * with some memory less, and not with libh2o's assertion. */
-static void destroy_not(struct loop *loop)
+/* A listener could not close a connection, whose timers libh2o still has. To destroy the loop would
+ * fail an assertion of libh2o, so it stays allocated. */
+static void destroy_leave(struct loop *loop)
 {
     LOG(LOG_WARN, "loop_left");
     destroy_left = loop;
@@ -133,10 +134,10 @@ void loop_destroy(struct loop *loop)
     }
     ASSERT(loop->timer_count == 0);
     if (!h2o_linklist_is_empty(&loop->evloop->_timeouts)) {
-        destroy_not(loop);
+        destroy_leave(loop);
         return;
     }
-    /* Whoever stopped the loop, or posted the call that ended it, may still be at its wake-up. */
+    /* The thread that stopped the loop, or posted the last call, may still be in wake(). */
     pthread_mutex_lock(&loop->mutex);
     pthread_mutex_unlock(&loop->mutex);
     while (loop->first != NULL) {
@@ -145,7 +146,7 @@ void loop_destroy(struct loop *loop)
         loop->first = next;
     }
     h2o_socket_close(loop->wake_socket);
-    h2o_timeout__do_post_callback(loop->evloop); /* else destroy closes what is closed already */
+    h2o_timeout__do_post_callback(loop->evloop); /* else destroy closes the socket a second time */
     int descriptor = ((struct loop_epoll *)loop->evloop)->descriptor;
     h2o_evloop_destroy(loop->evloop);
     close(descriptor);
@@ -182,13 +183,13 @@ void loop_h2o_forgive_clock(struct loop *loop)
 void loop_h2o_turn(struct loop *loop, uint32_t wait_ms)
 {
     run_timers(loop);
-    /* Completions of writes begun outside h2o's callbacks must run before it frees the sockets that
-     * were closed there: it frees first and looks at its list afterwards. */
+    /* h2o_evloop_run frees closed sockets before it completes writes. Writes that began outside
+     * libh2o's callbacks, on such sockets, must be completed first. */
     h2o_timeout__do_post_callback(loop->evloop);
     const struct timer_heap_entry *first = timer_heap_first(&loop->timers);
     if (first != NULL) {
         int64_t left_us = first->at_us - loop_now_us(loop);
-        int64_t left_ms = left_us <= 0 ? 0 : (left_us + 999) / 1000; /* up: never early, no spin */
+        int64_t left_ms = left_us <= 0 ? 0 : (left_us + 999) / 1000; /* rounded up: not early */
         if (left_ms < wait_ms)
             wait_ms = (uint32_t)left_ms;
     }
@@ -201,7 +202,7 @@ void loop_h2o_turn(struct loop *loop, uint32_t wait_ms)
 
 void loop_run(struct loop *loop)
 {
-    enum { WAIT_MS = 60000 }; /* no meaning: every wake-up has its event */
+    enum { WAIT_MS = 60000 }; /* any long time: timers and events end the wait */
     while (!atomic_load(&loop->is_stopping))
         loop_h2o_turn(loop, WAIT_MS);
     atomic_store(&loop->is_stopping, false);

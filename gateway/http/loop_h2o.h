@@ -1,9 +1,9 @@
-/* loop_h2o: the loop under struct loop, for the few files that use libh2o.
+/* loop_h2o: libh2o's event loop inside struct loop, for the few files that use libh2o.
  *
  * Owns:     nothing.
  * Thread:   the loop's thread.
  * Cost:     –
- * Not here: anything else about loops (loop).
+ * Not here: what other rooms use of a loop (loop).
  */
 #pragma once
 
@@ -12,8 +12,9 @@
 struct loop;
 
 h2o_loop_t *loop_h2o(struct loop *loop);
-/* One turn outside loop_run, waiting at most `wait_ms`: for taking things down in order. */
+/* Runs one turn of the loop, which waits for events at most `wait_ms`. loop_run calls it; others
+ * call it outside loop_run, to close connections. */
 void loop_h2o_turn(struct loop *loop, uint32_t wait_ms);
-/* libh2o measures time with the wall clock. When that steps back, what is to run now would wait for
- * the clock to come by again; this moves such entries to the present. Called by the loop itself. */
+/* libh2o measures timeouts with the wall clock. When that steps back, timeouts would be late by the
+ * step: this lets those that began in the future begin now. loop_h2o_turn calls it. */
 void loop_h2o_forgive_clock(struct loop *loop);

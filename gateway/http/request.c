@@ -20,9 +20,9 @@
 #include "gateway/http/head_rules.h"
 #include "gateway/http/request_h2o.h"
 
-/* The contract bounds a stream's buffer by LIMIT_STREAM_PENDING_BYTES and what one event of the
- * writer adds: eight choices that each echo a frame of LIMIT_ENGINE_FRAME_BYTES. Beyond twice that
- * the stream is broken off. */
+/* A writer stops at LIMIT_STREAM_PENDING_BYTES of a stream's buffer, and one event may add a frame
+ * of LIMIT_ENGINE_FRAME_BYTES for each of LIMIT_CHOICES choices. A stream with more than twice the
+ * latter is aborted. */
 enum { STREAM_BYTES_MAX = 2 * LIMIT_CHOICES * LIMIT_ENGINE_FRAME_BYTES };
 
 const char *request_reason(int code)
@@ -64,17 +64,17 @@ const char *request_reason(int code)
 
 void request_id_make(char out[REQUEST_ID_BYTES + 1])
 {
-    /* Drawn from the kernel for many ids at once: a system call a request would be a tenth of what
-     * this layer costs. */
+    /* One system call makes random bytes for many ids: one for each request would be a tenth of the
+     * time that this layer takes. */
     enum { IDS_AT_ONCE = 64, BYTES = 16 };
-    static _Thread_local uint8_t drawn[IDS_AT_ONCE][BYTES];
+    static _Thread_local uint8_t unused[IDS_AT_ONCE][BYTES];
     static _Thread_local size_t left;
     static const char digits[] = "0123456789abcdef";
     if (left == 0) {
-        random_bytes(drawn, sizeof(drawn));
+        random_bytes(unused, sizeof(unused));
         left = IDS_AT_ONCE;
     }
-    const uint8_t *bytes = drawn[--left];
+    const uint8_t *bytes = unused[--left];
     memcpy(out, "req_", 4);
     for (size_t i = 0; i < BYTES; i++) {
         out[4 + 2 * i] = digits[bytes[i] >> 4];
@@ -85,7 +85,7 @@ void request_id_make(char out[REQUEST_ID_BYTES + 1])
 
 /* --- the end ------------------------------------------------------------------------------- */
 
-static void tell_gone(struct http_request *request, bool is_early)
+static void call_gone(struct http_request *request, bool is_early)
 {
     void (*gone)(void *, bool) = request->gone;
     request->gone = NULL;
@@ -108,7 +108,7 @@ bool request_connection_judge(struct request_connection *connection, uint32_t ov
     return is_flood;
 }
 
-/* h2o is about to drop the request's bytes from the connection's input, or to close it. */
+/* libh2o is about to remove the request's bytes from the connection's input, or to close it. */
 static void dispose_give_back(struct http_request *request)
 {
     if (request->socket != NULL)
@@ -118,7 +118,7 @@ static void dispose_give_back(struct http_request *request)
     h2o_buffer_t **input = &request->socket->input;
     if ((*input)->bytes == NULL) {
         *input = request->input;
-    } else { /* only the count and the place of what is to be dropped matter, nobody reads it */
+    } else { /* libh2o removes so many bytes and does not read them */
         (*input)->bytes -= request->input->size;
         (*input)->size += request->input->size;
         h2o_buffer_dispose(&request->input);
@@ -126,8 +126,8 @@ static void dispose_give_back(struct http_request *request)
     request->input = NULL;
 }
 
-/* Every end of a request comes through here: its pool is being cleared. A connection on which most
- * streams end before they are answered is a reset flood (CVE-2023-44487, CVE-2025-8671). */
+/* Runs at every end of a request, when its pool is freed. A connection on which most streams end
+ * before they are answered is a reset flood (CVE-2023-44487, CVE-2025-8671). */
 static void dispose(void *memory)
 {
     struct http_request *request = memory;
@@ -141,7 +141,7 @@ static void dispose(void *memory)
     bool is_flood = request_connection_judge(connection, 1, !request->is_finished);
     if (is_flood && !connection->is_dead)
         request->host->flooded(connection);
-    tell_gone(request, !request->is_finished);
+    call_gone(request, !request->is_finished);
     if (request->is_cut && request->socket == NULL)
         h2_arrival_cut_end(connection, request->h2o, request->is_finished);
     dispose_give_back(request);
@@ -152,14 +152,14 @@ static void dispose(void *memory)
 static void on_unread(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, unread_entry, entry);
-    /* One stream of many whose window stays shut: the others go on. */
+    /* HTTP/2: the client does not open this stream's window. Other streams go on. */
     if (request->socket == NULL && !request->is_lost && h2_sweep_reset(request->h2o))
         return;
     request_lose(request);
 }
 
-/* No handler watches over an answer that it has ended: a client that does not read the rest is
- * given this long, for what is being sent and then for the last of it. */
+/* The handler does not watch an answer that has ended, nor one that is sent in pieces. A client has
+ * this long to read the bytes that are being sent, and then again for each further send. */
 static void unread_begin(struct http_request *request)
 {
     h2o_timeout_unlink(&request->unread_entry);
@@ -168,15 +168,15 @@ static void unread_begin(struct http_request *request)
                      &request->unread_entry);
 }
 
-/* Before the last h2o_send. */
+/* Call it before the last h2o_send. */
 static void finish_begin(struct http_request *request)
 {
     request->is_finished = true;
     unread_begin(request);
 }
 
-/* The next piece of a whole answer. TLS makes a copy of what it is given, so it is given little.
- * The request may be gone when this returns. */
+/* Sends the next piece of a whole answer: TLS copies what it sends, so it gets little at once. The
+ * request may be gone when this returns. */
 static void send_piece(struct http_request *request)
 {
     enum { PIECE_BYTES = 64 * 1024 };
@@ -193,7 +193,7 @@ static void send_piece(struct http_request *request)
              request->sending_left == 0 ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
 }
 
-/* Gives h2o the next bytes or the end. The request may be gone when this returns. */
+/* Sends the next bytes, or the end. The request may be gone when this returns. */
 static void send_next(struct http_request *request)
 {
     ASSERT(!request->is_sending);
@@ -205,7 +205,7 @@ static void send_next(struct http_request *request)
     if (state != H2O_SEND_STATE_IN_PROGRESS)
         finish_begin(request);
     if (request->pending.length == 0) {
-        ASSERT(request->is_finished); /* h2o would loop on an empty send in progress */
+        ASSERT(request->is_finished); /* libh2o would loop on an empty send that is not the last */
         h2o_send(request->h2o, NULL, 0, state);
         return;
     }
@@ -217,7 +217,8 @@ static void send_next(struct http_request *request)
     h2o_send(request->h2o, &bytes, 1, state);
 }
 
-/* An h1 request without a write waits for nothing: only an answer makes h2o close. */
+/* Ends an HTTP/1 request that has no send under way: libh2o closes the connection only after an
+ * answer. */
 static void lose_end(struct http_request *request)
 {
     buffer_clear(&request->pending);
@@ -232,11 +233,12 @@ static void lose_end(struct http_request *request)
     send_next(request);
 }
 
-/* --- lingering: an answer whose client still sends the body that nobody waits for ------------- */
+/* --- lingering: the answer is made, and the client still sends a body that is not used
+ * --------- */
 
-/* A connection that is closed while bytes for it arrive is reset, and the reset may overtake the
- * answer. So the end of the answer, behind which the connection is closed, waits until the client
- * has sent what it announced, for a while; what comes is dropped. */
+/* A connection that is closed while bytes arrive is reset, and the reset may reach the client
+ * before the answer. So the end of the answer, after which the connection is closed, waits until
+ * the client has sent the body or LIMIT_LINGER_MS have passed. The body is dropped. */
 static void linger_end(struct http_request *request)
 {
     h2o_timeout_unlink(&request->unread_entry);
@@ -248,7 +250,7 @@ static void linger_end(struct http_request *request)
 static void on_linger(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, unread_entry, entry);
-    if (request->is_sending) /* the client takes no answer at all */
+    if (request->is_sending) /* the client does not read */
         request_lose(request);
     else
         linger_end(request);
@@ -274,7 +276,7 @@ static void linger_drop(struct http_request *request)
         linger_end(request);
 }
 
-/* h2o: the connection has taken what it was given. */
+/* libh2o: the bytes of the last h2o_send are written. */
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
 {
     (void)h2o;
@@ -291,7 +293,7 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
     else
         buffer_clear(&request->sending);
     if (request->is_lost && request->socket != NULL)
-        lose_end(request); /* its client left when the write was done but not yet told of */
+        lose_end(request); /* its client left between the end of the write and this call */
     else if (request->is_lingering && request->connection->arriving.cut_left > 0)
         return;
     else if (request->is_lingering)
@@ -313,12 +315,13 @@ void request_lose(struct http_request *request)
     bool is_last_send_due =
         request->socket != NULL && !request->is_finished && !request->is_sending;
     if (!request->is_finished)
-        tell_gone(request, true);
-    if (is_last_send_due) /* else HTTP/2 reads the end, or the write under way comes back */
+        call_gone(request, true);
+    if (is_last_send_due) /* else HTTP/2 reads the end, or the write under way completes */
         lose_end(request);
 }
 
-/* --- the watch: an h1 connection is read while its request runs, only to see the client leave - */
+/* --- the watch: an HTTP/1 connection is read while its request runs, to see the client leave
+ * --- */
 
 static void on_watch(h2o_socket_t *socket, const char *error)
 {
@@ -330,7 +333,7 @@ static void on_watch(h2o_socket_t *socket, const char *error)
         return;
     }
     if (error == NULL) {
-        /* Pipelined requests wait in the input buffer; one that sends without end waits unread. */
+        /* Pipelined requests wait in the input buffer; more of them wait in the kernel. */
         if (socket->input->size - request->input_bytes_own > LIMIT_PIPELINED_BYTES)
             h2o_socket_read_stop(socket);
         return;
@@ -338,9 +341,9 @@ static void on_watch(h2o_socket_t *socket, const char *error)
     h2o_socket_read_stop(socket);
     request->h2o->http1_is_persistent = 0;
     if (request->is_finished)
-        return; /* the last bytes are being written: their completion closes it */
+        return; /* the last bytes are being written; then libh2o closes the connection */
     if (request->is_lingering) {
-        request->connection->arriving.cut_left = 0; /* nothing more will come */
+        request->connection->arriving.cut_left = 0; /* no more bytes can come */
         if (!request->is_sending)
             linger_end(request);
         return;
@@ -365,7 +368,7 @@ static struct slice begin_copy(h2o_req_t *h2o, h2o_iovec_t bytes)
     return (struct slice){copy, bytes.len};
 }
 
-/* Moves a pointer of h2o's along when the bytes that it points into move. */
+/* Bytes that move to another address, with libh2o's pointers into them. */
 struct begin_move {
     uintptr_t from;
     size_t length;
@@ -394,7 +397,7 @@ static void begin_move_all(h2o_req_t *h2o, const struct begin_move *move)
     }
 }
 
-/* Gives back what the buffer has beyond its bytes: it lives as long as the request. */
+/* Frees the unused end of the buffer, which lives as long as the request. */
 static void begin_fit(h2o_req_t *h2o, h2o_buffer_t **buffer)
 {
     enum { WASTE_BYTES = 1024 };
@@ -412,7 +415,7 @@ static void begin_fit(h2o_req_t *h2o, h2o_buffer_t **buffer)
     *buffer = fitted;
 }
 
-/* Bytes of pipelined requests stay the connection's, in a buffer of their own. */
+/* Leaves the bytes of pipelined requests to the connection, in a new buffer. */
 static void begin_leave_rest(struct http_request *request, h2o_buffer_t *input, size_t bytes)
 {
     h2o_buffer_init(&request->socket->input, &h2o_socket_buffer_prototype);
@@ -425,10 +428,10 @@ static void begin_leave_rest(struct http_request *request, h2o_buffer_t *input, 
     input->size = bytes;
 }
 
-/* On HTTP/1 h2o's strings and the body lie in the connection's input buffer, where the watch reads
- * on. The request takes the buffer for itself and leaves the connection one with what follows;
- * dispose puts it back just before h2o drops the request's bytes from it. When a request without a
- * body is followed by another one, it gets a copy of its head instead.
+/* On HTTP/1 libh2o's strings and the body are in the connection's input buffer, into which the
+ * watch reads. The request takes the buffer and gives the connection a new one with the bytes that
+ * follow; dispose puts it back just before libh2o removes the request's bytes from it. A request
+ * without a body that is followed by another one gets a copy of its head instead.
  *
  *   socket->input ──► [ head | body ]        request->input ──► [ head | body ]
  *                                      ==>    socket->input ──► [ ]  (pipelined bytes come here)
@@ -448,7 +451,7 @@ static void begin_take_input(struct http_request *request, size_t head_bytes)
         request->input = input;
         return;
     }
-    if (bytes == 0) /* a head that cannot be measured: it is refused */
+    if (bytes == 0) /* the head is malformed, and the request is refused */
         bytes = input->size;
     request->input_bytes_own = bytes;
     struct begin_move move = {.from = (uintptr_t)input->bytes, .length = bytes};
@@ -457,7 +460,8 @@ static void begin_take_input(struct http_request *request, size_t head_bytes)
     begin_move_all(h2o, &move);
 }
 
-/* The byte behind each of h2o's strings is a NUL, or on HTTP/1 a separator that was parsed. */
+/* Ends one of libh2o's strings with a NUL: after it comes a NUL already, or, on HTTP/1, a separator
+ * that was parsed. */
 static struct slice begin_string(h2o_iovec_t bytes)
 {
     if (bytes.base == NULL)
@@ -467,8 +471,8 @@ static struct slice begin_string(h2o_iovec_t bytes)
     return (struct slice){bytes.base, bytes.len};
 }
 
-/* A target in absolute form (RFC 9112, 3.2.2) becomes the path in it, and its authority stands in
- * the place of Host's. */
+/* Takes the path out of a target in absolute form; its authority replaces that of Host (RFC 9112,
+ * 3.2.2). */
 static void begin_target(h2o_req_t *h2o)
 {
     static const char *const schemes[] = {"https://", "http://"};
@@ -490,7 +494,7 @@ static void begin_target(h2o_req_t *h2o)
         h2o->path = h2o_concat(&h2o->pool, h2o_iovec_init(H2O_STRLIT("/")), h2o->path);
 }
 
-/* What handlers see: views of h2o's strings, which live as long as the request. */
+/* Makes what handlers see: slices of libh2o's strings, which live as long as the request. */
 static void begin_view(struct http_request *request, h2o_req_t *h2o)
 {
     if (request->socket != NULL)
@@ -524,7 +528,7 @@ static void drop_move_view(const struct begin_move *move, struct slice *view)
     view->bytes = bytes.base;
 }
 
-/* The head's own strings move as h2o's do. */
+/* Moves the slices of the head as libh2o's strings were moved. */
 static void drop_move_views(struct http_request *request, const struct begin_move *move)
 {
     drop_move_view(move, &request->method);
@@ -540,8 +544,8 @@ static void drop_move_views(struct http_request *request, const struct begin_mov
         drop_move_view(move, &request->path_arguments[i]);
 }
 
-/* The input becomes one of the head alone. Its size stays what it was: h2o drops so many bytes from
- * the connection's input at the request's end, and reads none of them. */
+/* Replaces the input by one that has only the head. Its `size` stays: at the request's end libh2o
+ * removes so many bytes from the connection's input, without reading them. */
 static void drop_input(struct http_request *request)
 {
     h2o_buffer_t *old = request->input;
@@ -604,7 +608,7 @@ enum status http_body_take(struct http_request *request, struct buffer *out)
 
 static size_t begin_head_bytes(const h2o_req_t *h2o)
 {
-    enum { FIELD_OVERHEAD = 4 }; /* ": " and the line's end, as HTTP/1 would have sent it */
+    enum { FIELD_OVERHEAD = 4 }; /* ": " and CR LF, as in HTTP/1 */
     size_t bytes = h2o->method.len + h2o->path.len + h2o->authority.len;
     for (size_t i = 0; i < h2o->headers.size; i++)
         bytes +=
@@ -612,9 +616,9 @@ static size_t begin_head_bytes(const h2o_req_t *h2o)
     return bytes;
 }
 
-/* What the raw head of HTTP/1 tells. A chunked body ends its connection: how libh2o reads sizes,
- * extensions and trailers is laxer than RFC 9112, so what follows may not be what the sender (or a
- * proxy before it) takes for the next request. */
+/* Checks the raw head of HTTP/1. A connection is closed after a chunked body: libh2o reads sizes,
+ * extensions and trailers less strictly than RFC 9112, so the sender (or a proxy) and libh2o may
+ * disagree about where the next request begins. */
 static const char *begin_framing_fault(struct http_request *request, size_t *head_bytes)
 {
     *head_bytes = 0;
@@ -635,7 +639,7 @@ static const char *begin_framing_fault(struct http_request *request, size_t *hea
     return h1_head_fault(&head, h2o->version >= 0x101);
 }
 
-/* 0, or the code to refuse with before any handler sees the request. */
+/* 0, or the code that refuses the request before any handler. */
 static int begin_refusal(struct http_request *request, size_t *head_bytes)
 {
     const h2o_req_t *h2o = request->h2o;
@@ -660,7 +664,7 @@ static int begin_refusal(struct http_request *request, size_t *head_bytes)
     return cut_code;
 }
 
-/* The same, of what handlers see. */
+/* The same by the rules for method, path, authority and headers. */
 static int begin_refusal_of_rules(struct http_request *request)
 {
     const h2o_req_t *h2o = request->h2o;
@@ -675,7 +679,7 @@ static int begin_refusal_of_rules(struct http_request *request)
     return request->refusal_reason != NULL ? 400 : 0;
 }
 
-/* Bodies are read as they are. "identity" means just that (RFC 9110, 8.4.1 and 15.5.16). */
+/* Bodies are never decoded; "identity" means no encoding (RFC 9110, 8.4.1 and 15.5.16). */
 static bool is_encoded(const struct http_request *request)
 {
     static const char identity[] = "identity";
@@ -689,8 +693,8 @@ static bool is_encoded(const struct http_request *request)
     return false;
 }
 
-/* Whoever GETs announces no body, as a rule. A body that was cut off counts: the answer must not
- * depend on how fast it came. */
+/* A GET usually has no body. A body that was cut off counts, so that the answer does not depend on
+ * how fast the body came. */
 static bool has_content(const struct http_request *request)
 {
     bool is_get = request->is_head || slice_is(request->method, "GET");
@@ -702,12 +706,12 @@ static void on_start(h2o_timeout_entry_t *entry)
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
     request->is_started = true;
     if (request->socket != NULL && request->connection->is_dead) {
-        request_lose(request); /* HTTP/1 waits for nothing here: nobody else would close it */
+        request_lose(request); /* on HTTP/1 nothing else closes the connection now */
         return;
     }
     if (request->socket != NULL) {
         request->connection->request = request;
-        /* Requests read ahead are bounded in all, however many of them are answered. */
+        /* The bytes of pipelined requests are bounded, however many of them are answered. */
         if (request->socket->input->size - request->input_bytes_own <= LIMIT_PIPELINED_BYTES)
             h2o_socket_read_start(request->socket, on_watch);
     }
@@ -746,8 +750,8 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     host->requests_running++;
     request->connection->streams_started++;
     if (request->connection->is_dead && request->socket == NULL)
-        return; /* the rest of a read whose connection is being closed */
-    /* One turn later, so that a stream that is reset within the same read costs nothing more. */
+        return; /* the connection is being closed, and this is the rest of what it has read */
+    /* The handler runs one turn later, and not at all when the same read also resets the stream. */
     request->start_entry.cb = on_start;
     h2o_timeout_link(h2o->conn->ctx->loop, &h2o->conn->ctx->zero_timeout, &request->start_entry);
 }
@@ -931,7 +935,7 @@ void http_respond(struct http_request *request, int code, const struct http_head
     h2o_start_response(h2o, &request->generator);
     request->is_sending = true;
     if (request->is_cut && request->socket != NULL && request->connection->arriving.cut_left > 0) {
-        linger_begin(request); /* the head alone goes out with the first send, too */
+        linger_begin(request); /* the first send sends the head, also without a body */
         h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_IN_PROGRESS);
         return;
     }
@@ -939,7 +943,7 @@ void http_respond(struct http_request *request, int code, const struct http_head
     h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_FINAL);
 }
 
-/* What a buffer has beyond its bytes, when that is much. */
+/* Frees the unused end of a buffer when it is more than an eighth of the bytes. */
 static void take_fit(struct buffer *body)
 {
     size_t capacity = body->length + 1;
@@ -990,8 +994,8 @@ void http_stream_begin(struct http_request *request, int code, const struct http
     answer_begin(request, code, headers, header_count);
     request->drained = drained;
     request->drained_context = context;
-    /* h2o would hand size, bytes and line end of a chunk to TLS one by one: three records an event.
-     * It leaves the chunks of a stream that is marked so alone; other codes end by closing. */
+    /* libh2o would send the size, the bytes and the end of a chunk as three TLS records. With this
+     * header it leaves the chunks to us. An answer with another code ends with the connection. */
     request->is_chunked = request->h2o->version == 0x101 && code == 200 && !request->is_head;
     if (request->is_chunked)
         h2o_add_header(&request->h2o->pool, &request->h2o->res.headers, H2O_TOKEN_TRANSFER_ENCODING,
@@ -1023,7 +1027,7 @@ void http_stream_write(struct http_request *request, struct slice bytes)
     if (request->is_chunked)
         buffer_append_text(&request->pending, "\r\n");
     if (request->pending.status != STATUS_OK) {
-        log_failure(LOG_ERROR, "stream_broken_off"); /* a hole must not look like an answer */
+        log_failure(LOG_ERROR, "stream_broken_off"); /* the client must not miss bytes unseen */
         http_stream_abort(request);
     } else if (!request->is_sending) {
         send_next(request);

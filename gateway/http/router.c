@@ -7,13 +7,13 @@
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
-/* A part of a path that a row's "{id}" or "{rest}" stands for, as it came. */
+/* The part of a path that matches a row's "{id}" or "{rest}", not decoded. */
 struct part {
     struct slice raw;
     bool is_rest;
 };
 
-/* Takes one segment, up to the next '/', off the front of *path. */
+/* Removes one segment, up to the next '/', from the front of *path and returns it. */
 static struct slice match_segment(struct slice *path)
 {
     size_t length = 0;
@@ -70,8 +70,8 @@ static int hex_digit(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Once: what an escape stands for is not looked at again. Returns the length, or SIZE_MAX for an
- * escape that is none. */
+/* Percent-decodes once (RFC 3986, 2.1). Returns the length, or SIZE_MAX when two hex digits do not
+ * follow a '%'. */
 static size_t decode(struct slice text, char out[LIMIT_PATH_BYTES])
 {
     size_t length = 0;
@@ -90,8 +90,7 @@ static size_t decode(struct slice text, char out[LIMIT_PATH_BYTES])
     return length;
 }
 
-/* Nothing is called by a name that has control characters or is no text; a '/' is part of a name
- * where the rest of the path is one. */
+/* A name is UTF-8 without control characters; `has_slashes`: it may have '/' ({rest}). */
 static bool is_name(struct slice text, bool has_slashes)
 {
     for (size_t i = 0; i < text.length; i++) {
@@ -102,7 +101,8 @@ static bool is_name(struct slice text, bool has_slashes)
     return utf8_is_valid(text.bytes, text.length);
 }
 
-/* 0, or why the parts of a path are no names: 400, 404. `is_kept`: the request gets the names. */
+/* 0, or the code for parts of a path that are no names: 400 or 404. `is_kept`: the names become
+ * the request's path arguments. */
 static int name_parts(struct http_request *request, const struct part parts[REQUEST_PATH_ARGUMENTS],
                       bool is_kept)
 {
@@ -124,7 +124,7 @@ static int name_parts(struct http_request *request, const struct part parts[REQU
     return 0;
 }
 
-/* Whatever can be got can be asked for its head (RFC 9110, 9.1). */
+/* Every route with GET also has HEAD (RFC 9110, 9.1). */
 static bool serves(const struct route *route, struct slice method)
 {
     return slice_is(method, route->method) ||
@@ -140,7 +140,7 @@ static void allow_add(struct buffer *allow, const char *method)
         buffer_append_text(allow, ", HEAD");
 }
 
-/* 0 and the row, or the code of the refusal; `allow` receives the methods of a 405. */
+/* 0 and the row's index, or the code of the refusal; `allow` gets the methods for a 405. */
 static int look(const struct route *routes, size_t count, struct http_request *request,
                 size_t *index, bool is_kept, struct buffer *allow)
 {

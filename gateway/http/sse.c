@@ -7,7 +7,7 @@ void sse_append(struct buffer *out, const char *event, struct slice data)
         buffer_append_text(out, event);
         buffer_append_char(out, '\n');
     }
-    /* A line break inside the data would end the line: each line gets its own field. */
+    /* A line break in the data would end the field: each line gets a field of its own. */
     size_t at = 0;
     for (;;) {
         size_t length = 0;
@@ -52,7 +52,7 @@ static enum status feed_dispatch(struct sse_reader *reader,
                                  void *context)
 {
     enum status status = STATUS_OK;
-    if (reader->data.length > 0) { /* no data field: nothing to tell, says the specification */
+    if (reader->data.length > 0) { /* an event without data is dropped (WHATWG HTML, 9.2.6) */
         struct sse_event event = {buffer_slice(&reader->event), buffer_slice(&reader->data)};
         event.data.length--; /* the line break after the last line */
         status = on_event(context, &event);
@@ -84,7 +84,7 @@ static enum status feed_line(struct sse_reader *reader, struct slice line,
     } else if (slice_is(name, "event")) {
         buffer_clear(&reader->event);
         buffer_append_slice(&reader->event, value);
-    } /* comments (no name), id, retry and unknown fields mean nothing here */
+    } /* comments, `id`, `retry` and unknown fields are ignored */
     if (reader->data.status != STATUS_OK)
         FAIL(reader->data.status, "a frame of the stream is too long");
     if (reader->event.status != STATUS_OK)
@@ -112,7 +112,7 @@ enum status sse_reader_feed(struct sse_reader *reader, struct slice bytes,
             if (bytes.bytes[at] == '\n' && ++at == bytes.length)
                 break;
         }
-        /* Each byte is looked at once for each of the two, however the line ends are mixed. */
+        /* Each byte is searched once for LF and once for CR, however they are mixed. */
         lf = lf < at ? feed_find(bytes, at, '\n') : lf;
         cr = cr < at ? feed_find(bytes, at, '\r') : cr;
         size_t end = lf < cr ? lf : cr;

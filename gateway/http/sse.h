@@ -1,20 +1,21 @@
-/* sse: server-sent events: writing frames, and reading them incrementally (WHATWG HTML, 9.2).
+/* sse: writes and reads server-sent events (WHATWG HTML, 9.2); reads them in any pieces.
  *
- * Owns:     the reader's partial line, bounded.
+ * Owns:     the reader's incomplete event, bounded.
  * Thread:   one at a time.
  * Cost:     O(bytes).
- * Not here: what a frame means.
+ * Not here: what an event means.
  */
 #pragma once
 
 #include "config/base/slice.h"
 
-/* "data: <json>\n\n", or with an event name "event: <name>\ndata: <json>\n\n". */
+/* Appends "data: <data>\n\n", or with an event's name "event: <event>\ndata: <data>\n\n". `event`
+ * may be NULL. */
 void sse_append(struct buffer *out, const char *event, struct slice data);
 
 struct sse_event {
-    struct slice event; /* "" = message */
-    struct slice data;  /* lines joined by \n; valid during the callback */
+    struct slice event; /* its name; empty when it has none. Valid during the callback */
+    struct slice data;  /* lines joined by \n. Valid during the callback */
 };
 
 struct sse_reader {
@@ -25,9 +26,10 @@ struct sse_reader {
 };
 void sse_reader_init(struct sse_reader *reader, size_t frame_bytes_max);
 void sse_reader_deinit(struct sse_reader *reader);
-size_t sse_reader_bytes(const struct sse_reader *reader); /* memory that it holds */
-/* Calls `on_event` for each whole frame in order. LIMIT when a frame is too long; what on_event
- * returns other than OK stops the reading and is returned. */
+size_t sse_reader_bytes(const struct sse_reader *reader); /* memory of its buffers */
+/* Calls `on_event` for each complete event, in order. LIMIT when a line or an event has more than
+ * frame_bytes_max bytes, or NO_MEMORY. A result of `on_event` other than OK stops the reading and
+ * is returned. */
 enum status sse_reader_feed(struct sse_reader *reader, struct slice bytes,
                             enum status (*on_event)(void *context, const struct sse_event *event),
                             void *context);

@@ -10,11 +10,11 @@
 
 enum { LINE_BYTES = 256 };
 
-/* All under the stream's own lock, which stdio takes around each write. */
+/* Protected by the stream's lock, which stdio takes around each write. */
 static struct {
     FILE *stream;
     FILE *before;
-    char line[LINE_BYTES]; /* begun, not ended; what does not fit is cut */
+    char line[LINE_BYTES]; /* the incomplete line; longer ones are cut off */
     size_t length;
     struct log_share share;
 } lines;
@@ -22,15 +22,15 @@ static struct {
 static pthread_mutex_t users_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users; /* under users_mutex */
 
-static void say(const char *line)
+static void log_line(const char *line)
 {
     uint32_t unsaid;
     if (log_share_take(&lines.share, clock_mono_us(clock_system()), &unsaid))
         LOG(LOG_WARN, "library_said", LOG_TEXT("text", line), LOG_NUMBER("unsaid", unsaid));
 }
 
-/* Last words (of libh2o, assert, ASSERT): the process ends behind them, and with it whoever writes
- * the log. */
+/* True for a line after which the process ends (of libh2o, assert, ASSERT): there is no time to
+ * write it to the log. */
 static bool is_last(const char *line)
 {
     return strncmp(line, "fatal:", 6) == 0 || strstr(line, "ssertion") != NULL;
@@ -44,7 +44,7 @@ static void end_line(void)
         if (write(STDERR_FILENO, lines.line, lines.length + 1) < 0)
             lines.share.unsaid++;
     } else if (lines.length > 0) {
-        say(lines.line);
+        log_line(lines.line);
     }
     lines.length = 0;
 }

@@ -6,19 +6,19 @@
 
 #include "config/base/mem.h"
 
-/* What one reading of the files gave. */
+/* What is made of the files when they are read. */
 struct tls_reading {
     SSL_CTX *ssl;
-    struct tls_client_trust *authorities; /* of clients; NULL: they are not asked */
+    struct tls_client_trust *authorities; /* of clients; NULL = none are asked for a certificate */
 };
 
 struct tls_context {
     struct tls_reading now;
-    struct tls_reading next; /* read and not yet taken */
+    struct tls_reading next; /* read and not yet in use */
     char *cert_path;
     char *key_path;
     char *session_name;
-    char *ca_path; /* NULL: clients are not asked for certificates */
+    char *ca_path; /* NULL = clients are not asked for a certificate */
     char *crl_path;
     bool is_required;
     struct tls_client_hook hook;
@@ -54,7 +54,7 @@ static enum status open_files(SSL_CTX *ssl, const char *cert_path, const char *k
     return STATUS_OK;
 }
 
-/* Ours come first: HTTP/2, then HTTP/1.1. A client with neither is spoken to in HTTP/1.1. */
+/* Chooses the protocol: HTTP/2, else HTTP/1.1, also for a client that offers neither. */
 static int open_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
                      const unsigned char *offered, unsigned offered_length, void *context)
 {
@@ -68,8 +68,9 @@ static int open_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
-/* No tickets and no cache: API clients keep their connections, and without them no key outlives a
- * handshake, no session of one listener opens another, and strangers' handshakes leave nothing. */
+/* Without tickets and a session cache no key outlives a handshake, no session of one listener
+ * resumes on another, and handshakes of unknown clients use no memory afterwards. API clients keep
+ * their connections and lose little. */
 static void open_without_resumption(SSL_CTX *ssl)
 {
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
@@ -77,7 +78,7 @@ static void open_without_resumption(SSL_CTX *ssl)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 }
 
-/* OpenSSL has read the head of a record. */
+/* OpenSSL calls it for each message; for each head of a record that is read, the hook runs. */
 static void on_message(int is_written, int version, int type, const void *bytes, size_t length,
                        SSL *ssl, void *argument)
 {
@@ -103,7 +104,7 @@ static enum status open_ssl(SSL_CTX **out, const struct tls_context *tls)
     if (SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
         SSL_CTX_set1_groups_list(ssl, "X25519:P-256:P-384") != 1)
         FAIL_OUT(STATUS_UNSUPPORTED, "OpenSSL lacks a suite or a curve (%s)", open_cause());
-    /* Idle streams keep no record buffers: 10 KB less a connection. */
+    /* An idle connection keeps no record buffers, which would be 10 KB. */
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
     open_without_resumption(ssl);
     size_t name_length = strlen(tls->session_name);
@@ -125,7 +126,7 @@ out:
 
 static void reading_free(struct tls_reading *reading)
 {
-    SSL_CTX_free(reading->ssl); /* connections and handshakes hold references of their own */
+    SSL_CTX_free(reading->ssl); /* connections and handshakes have references of their own */
     tls_client_trust_close(reading->authorities);
     *reading = (struct tls_reading){0};
 }

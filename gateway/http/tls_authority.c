@@ -1,4 +1,4 @@
-/* tls_make_self_signed: an authority and a server certificate of our own, in files. */
+/* tls_make_self_signed: makes a local authority and a server certificate, in files. */
 #include "gateway/http/tls.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
     return is_added;
 }
 
-/* A certificate with everything but extensions and signature; NULL on failure. */
+/* A certificate without extensions and signature; NULL on failure. */
 static X509 *make_certificate(EVP_PKEY *key, const char *common_name, X509 *issuer)
 {
     X509 *cert = X509_new();
@@ -103,7 +103,7 @@ static X509 *make_server(EVP_PKEY *key, X509 *authority, EVP_PKEY *authority_key
     return NULL;
 }
 
-/* Writes beside, then renames: a reader sees the old file or the whole new one. */
+/* Writes a new file and renames it: a reader sees the old file or the whole new one. */
 static enum status write_file(const char *path, struct slice text, mode_t mode)
 {
     char beside[PATH_BYTES + 8];
@@ -123,7 +123,7 @@ static enum status write_file(const char *path, struct slice text, mode_t mode)
     return STATUS_OK;
 }
 
-/* Exactly one of cert and key. */
+/* Writes `cert`, or `key` when `cert` is NULL. */
 static enum status write_pem(const char *directory, const char *file, X509 *cert, EVP_PKEY *key)
 {
     char path[PATH_BYTES];
@@ -172,7 +172,7 @@ static bool is_valid_tomorrow(const X509 *cert)
     return X509_cmp_time(X509_get0_notAfter(cert), &tomorrow) > 0;
 }
 
-/* All four files are there, belong together and are good for a day more. */
+/* All four files are there, match each other and are valid for another day. */
 static bool is_usable(const char *directory)
 {
     X509 *authority = read_certificate(directory, "ca.crt");

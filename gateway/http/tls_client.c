@@ -11,19 +11,19 @@
 
 struct tls_client_trust {
     X509_STORE *store;
-    STACK_OF(X509_NAME) * names; /* told to clients, so that they know which certificate to send */
-    uint64_t generation;         /* of all that were ever read */
+    STACK_OF(X509_NAME) * names; /* sent to clients, so that they can choose a certificate */
+    uint64_t generation;         /* increases with each reading in the process */
 };
 
 struct tls_client {
     X509 *leaf;
     STACK_OF(X509) * above;
     struct peer_certificate peer;
-    char *texts;                /* of the peer's names */
-    enum tls_client_reason own; /* of what stands in it; does not change */
-    enum tls_client_reason reason;
-    uint64_t generation; /* of the authorities that judged it; 0: none yet */
-    int64_t until_s;     /* the first end in its chain, or of a list */
+    char *texts;                   /* the bytes of the peer's names */
+    enum tls_client_reason own;    /* what is wrong with its contents; does not change */
+    enum tls_client_reason reason; /* the result of the last check */
+    uint64_t generation;           /* of the authorities at the last check; 0 = not checked yet */
+    int64_t until_s;               /* Unix time: its chain or a revocation list ends, check again */
 };
 
 enum { STRENGTH_LEVEL = 2 }; /* OpenSSL's: 112 bits, so RSA from 2048 and no SHA-1 */
@@ -105,9 +105,9 @@ void tls_client_trust_close(struct tls_client_trust *authorities)
     mem_free(authorities);
 }
 
-/* What anybody may show before anything is proved: small certificates take ten times their bytes in
- * memory for as long as the connection is there, and a proof by a key of 16,384 bits takes 4 ms of
- * the loop. */
+/* Limits what a client may send before it has proved anything: OpenSSL keeps small certificates in
+ * ten times their bytes until the connection ends, and to verify a proof by a key of 16,384 bits
+ * takes 4 ms on the loop's thread. */
 static bool ask_is_modest(const X509 *leaf, const STACK_OF(X509) * shown)
 {
     EVP_PKEY *key = X509_get0_pubkey(leaf);
@@ -115,8 +115,9 @@ static bool ask_is_modest(const X509 *leaf, const STACK_OF(X509) * shown)
            (key == NULL || EVP_PKEY_get_bits(key) <= LIMIT_RSA_BITS);
 }
 
-/* In the place of OpenSSL's own verification: 1 for whatever may be looked at, since a request can
- * be told what is wrong and a handshake cannot. The listener judges. */
+/* Replaces OpenSSL's verification. It accepts every certificate within the limits, because an
+ * answer to a request can say what is wrong and a handshake cannot; the listener checks the
+ * certificate. */
 static int ask_shown(X509_STORE_CTX *context, void *argument)
 {
     const struct tls_client_hook *hook = argument;
@@ -144,16 +145,17 @@ enum status tls_client_trust_ask(const struct tls_client_trust *authorities, SSL
     return STATUS_OK;
 }
 
-/* --- what stands in a certificate --- */
+/* --- the contents of a certificate --- */
 
-/* A name as rows have it: visible ASCII; `out` has room. False: no name has such bytes. */
+/* Copies a name, a DNS name in lower case; `out` has room. False when it has bytes other than
+ * visible ASCII. */
 static bool name_copy(const ASN1_STRING *name, bool is_dns, char *out)
 {
     const unsigned char *bytes = ASN1_STRING_get0_data(name);
     int length = ASN1_STRING_length(name);
     for (int i = 0; i < length; i++) {
         unsigned char c = bytes[i];
-        if (c <= ' ' || c >= 0x7f) /* a NUL too: what comes behind it would be hidden */
+        if (c <= ' ' || c >= 0x7f)
             return false;
         out[i] = (char)(is_dns && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
     }
@@ -161,8 +163,8 @@ static bool name_copy(const ASN1_STRING *name, bool is_dns, char *out)
     return true;
 }
 
-/* Wildcards stand for many machines, so for nobody's identity; what is longer than a row's value
- * fits none. */
+/* A wildcard is the name of many machines and identifies none; a name that is longer than a row's
+ * value can equal none. */
 static bool name_is_used(const ASN1_STRING *name, bool is_dns)
 {
     int length = ASN1_STRING_length(name);
@@ -197,7 +199,7 @@ static enum tls_client_reason names_read(struct tls_client *client, const GENERA
     return TLS_CLIENT_FINE;
 }
 
-/* Bytes for all names that may be kept. */
+/* The bytes that all names together need, at most. */
 static size_t names_bytes(const GENERAL_NAMES *names)
 {
     size_t bytes = 0;
@@ -217,7 +219,7 @@ static enum tls_client_reason open_names(struct tls_client *client)
     int found;
     GENERAL_NAMES *names = X509_get_ext_d2i(client->leaf, NID_subject_alt_name, &found, NULL);
     if (names == NULL)
-        return found == -1 ? TLS_CLIENT_FINE : TLS_CLIENT_OTHER; /* none; twice or broken */
+        return found == -1 ? TLS_CLIENT_FINE : TLS_CLIENT_OTHER; /* no names; else malformed */
     enum tls_client_reason reason = TLS_CLIENT_OTHER;
     client->texts = mem_alloc(names_bytes(names) + 1);
     if (client->texts != NULL)
@@ -254,7 +256,7 @@ struct tls_client *tls_client_open(X509 *leaf, STACK_OF(X509) * above)
     X509_up_ref(leaf);
     client->leaf = leaf;
     client->own = open_own(client);
-    client->reason = TLS_CLIENT_OTHER; /* until it is judged */
+    client->reason = TLS_CLIENT_OTHER; /* until the first check */
     ERR_clear_error();
     return client;
 }
@@ -279,7 +281,7 @@ enum tls_client_reason tls_client_reason(const struct tls_client *client)
     return client->reason;
 }
 
-/* --- judging --- */
+/* --- the check --- */
 
 static enum tls_client_reason judge_error(int error)
 {
@@ -322,7 +324,7 @@ static int64_t judge_seconds(const ASN1_TIME *time)
     return ASN1_TIME_to_tm(time, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
 }
 
-/* When the chain, which was found right, ceases to be. */
+/* The Unix time at which the first certificate of a valid chain expires. */
 static int64_t judge_until(STACK_OF(X509) * chain)
 {
     int64_t until_s = INT64_MAX;
@@ -333,7 +335,7 @@ static int64_t judge_until(STACK_OF(X509) * chain)
     return until_s;
 }
 
-/* The first end to come of a revocation list: then the chain is looked at again. */
+/* The Unix time at which the first of the current revocation lists expires. */
 static int64_t judge_lists_until(X509_STORE *store, int64_t now_s)
 {
     int64_t until_s = INT64_MAX;
@@ -386,7 +388,7 @@ enum tls_client_reason tls_client_judge(struct tls_client *client,
     if (client->generation != authorities->generation || is_over) {
         client->generation = authorities->generation;
         client->reason = client->own;
-        if (client->own != TLS_CLIENT_OTHER) /* what cannot be read says nothing of its chain */
+        if (client->own != TLS_CLIENT_OTHER) /* else it is malformed, whatever its chain is */
             client->reason = judge_chain(client, authorities, now_s);
         if (client->reason == TLS_CLIENT_FINE)
             client->reason = client->own;

@@ -1,19 +1,19 @@
-/* tls_client: certificates of clients: are they right, and what do they say?
+/* tls_client: checks clients' certificates and reads the names in them.
  *
- *   handshake ─ chain as sent ─► client ─ judged by the authorities ─► reason, or none
- *   request   ─ files were read again since, or its time is over? ─► judged again
+ *   handshake ─ chain as sent ─► client ─ checked against the authorities ─► FINE, or the reason
+ *   request   ─ files read again, or a certificate or list expired? ───────► checked again
  *
- * Owns:     authorities and revocation lists as they were when read; of each client its chain (a
- *           reference to OpenSSL's), fingerprint and names.
+ * Owns:     authorities and revocation lists as read; each client's chain (a reference to
+ *           OpenSSL's), fingerprint and names.
  * Thread:   the listener's loop.
- * Cost:     a chain of two P-256 keys is judged in some 0.3 ms, once a connection; a request costs
- *           two comparisons. About 1 KiB a connection beside the certificates, of which there are
- *           LIMIT_CLIENT_SHOWN at most.
- * Not here: whose a certificate is (certificate), the proof that the client has its key
- *           (OpenSSL's handshake), answers (request).
+ * Cost:     a chain of two P-256 keys is checked in some 0.3 ms, once for a connection; a request
+ *           costs two comparisons. About 1 KiB for a connection and its certificates, of which
+ *           there are at most LIMIT_CLIENT_SHOWN.
+ * Not here: which tenant a certificate belongs to (certificate), the proof that the client has its
+ *           key (OpenSSL's handshake), answers (request).
  *
- * A handshake with a wrong certificate, or without one, is completed: every request of it is
- * refused before any handler, with the reason, which an alert could not tell.
+ * A handshake with an invalid certificate, or without one, succeeds. The connection's requests are
+ * refused before any handler, with the reason: a TLS alert could not give it.
  */
 #pragma once
 
@@ -29,30 +29,33 @@ enum tls_client_reason {
 #undef TLS_CLIENT_REASON
     TLS_CLIENT_REASONS,
 };
+/* For log and metrics. */
 const char *tls_client_word(enum tls_client_reason reason);
-/* For whoever sent it. */
+/* For the answer to the client; "" for FINE. */
 const char *tls_client_sentence(enum tls_client_reason reason);
 
 /* --- authorities --- */
 
 struct tls_client_trust;
 
-/* All certificates of the PEM file are trusted roots or lead to one in it. `crl_path` "": there are
- * no revocation lists; else every authority of a chain must have one there that is not over. IO or
- * CORRUPT names the file that cannot be used. */
+/* Reads the authorities of a PEM file: roots, and authorities that they signed. With `crl_path` ""
+ * there are no revocation lists; else every authority of a chain must have a current one in that
+ * file. IO with the name of the file that cannot be used, or NO_MEMORY. */
 enum status tls_client_trust_open(struct tls_client_trust **out, const char *ca_path,
                                   const char *crl_path);
+/* NULL is allowed. */
 void tls_client_trust_close(struct tls_client_trust *authorities);
 struct ssl_ctx_st;
-/* Asks clients of this context for a certificate of these authorities. `shown` hears of each with
- * the transport's own pointer (the data of its BIO), during the handshake; the client is its
- * own then. */
 struct tls_client;
+/* `transport` is the data of the connection's BIO, which libh2o sets. */
 struct tls_client_hook {
+    /* A client has sent its certificate, during the handshake. Takes the client over. */
     void (*shown)(void *transport, struct tls_client *client);
-    /* May be NULL: called for each TLS record that is read, before its bytes are handed on. */
+    /* A TLS record is about to be read. May be NULL. */
     void (*record)(void *transport);
 };
+/* Asks the clients of this context for a certificate of these authorities. `hook` must outlive
+ * `ssl`. NO_MEMORY. */
 enum status tls_client_trust_ask(const struct tls_client_trust *authorities, struct ssl_ctx_st *ssl,
                                  const struct tls_client_hook *hook);
 
@@ -60,14 +63,15 @@ enum status tls_client_trust_ask(const struct tls_client_trust *authorities, str
 
 struct x509_st;
 struct stack_st_X509;
-/* `above` may be NULL. NULL without memory. */
+/* Reads a certificate. `above` is the rest of the chain as sent, or NULL. The caller closes the
+ * client; NULL without memory. */
 struct tls_client *tls_client_open(struct x509_st *leaf, struct stack_st_X509 *above);
 void tls_client_close(struct tls_client *client);
-/* What it says; only to be believed when it is judged fine. */
+/* The certificate's fingerprint and names; they prove nothing unless tls_client_judge says FINE. */
 const struct peer_certificate *tls_client_peer(const struct tls_client *client);
-/* Is it right now (Unix seconds)? The chain is looked at again when `authorities` are others than
- * at the last time. */
+/* Checks whether the certificate is valid at `now_s` (Unix seconds). The chain is verified again
+ * when `authorities` were read anew, or when a certificate or revocation list has expired. */
 enum tls_client_reason tls_client_judge(struct tls_client *client,
                                         const struct tls_client_trust *authorities, int64_t now_s);
-/* The last answer of tls_client_judge. */
+/* The last result of tls_client_judge. */
 enum tls_client_reason tls_client_reason(const struct tls_client *client);

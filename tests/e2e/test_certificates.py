@@ -205,14 +205,14 @@ def test_each_is_refused_for_its_own_reason(world):
     cases = [
         ("expired", make("expired", start=-48 * HOUR, end=-HOUR), "has expired"),
         ("not_yet_valid", make("early", start=HOUR), "not valid yet"),
-        ("self_signed", Made(world.folder, "self"), "signed by itself"),
-        ("unknown_authority", make("foreign", above=stranger), "No authority"),
-        ("purpose", make("server", usage=ExtendedKeyUsageOID.SERVER_AUTH), "not one for clients"),
-        ("is_authority", make("authority", is_authority=True), "an authority's own"),
+        ("self_signed", Made(world.folder, "self"), "self-signed"),
+        ("unknown_authority", make("foreign", above=stranger), "not signed by an authority"),
+        ("purpose", make("server", usage=ExtendedKeyUsageOID.SERVER_AUTH), "not for client authent"),
+        ("is_authority", make("authority", is_authority=True), "a certificate authority"),
         ("chain_too_long", make("deep", above=deep), "chain is too long"),
         ("weak", make("weak", rsa_bits=1024), "too weak"),
-        ("bad_name", make("nul", names=[URI("urn:a\0b")]), "characters that no name has"),
-        ("bad_name", make("nul-dns", names=[DNS("a.example\0.b")]), "characters that no name has"),
+        ("bad_name", make("nul", names=[URI("urn:a\0b")]), "characters that a name"),
+        ("bad_name", make("nul-dns", names=[DNS("a.example\0.b")]), "characters that a name"),
         ("many_names", make("many", names=[DNS(f"n{i}.example") for i in range(17)]), "too many"),
     ]  # fmt: skip
     for why, made, words in cases:

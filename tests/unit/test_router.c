@@ -77,15 +77,15 @@ static const struct {
     {"PUT /v1/models/x", "405", {"allow: GET, HEAD, POST\r\n", "\"param\":null"}},
     {"get /v1/models", "405", {"allow: GET, HEAD\r\n"}},
     {"POST /a/1/b/2", "405", {"allow: GET, HEAD, DELETE\r\n"}},
-    {"OPTIONS *", "400", {"not a path"}},
+    {"OPTIONS *", "400", {"must be a path"}},
     {"GET https://x/v1/models", "200", {"row 0  ."}},
     {"GET HTTP://other:8443/v1/models/abc?a=b", "200", {"row 1 abc ."}},
     {"GET https://x", "200", {"row 5  ."}},
     {"GET https://x?a", "200", {"row 5  ."}},
     {"GET https:///v1/models", "400", {"Host"}},
     {"GET https://user@x/v1/models", "400", {"Host"}},
-    {"GET https://", "400", {"not a path"}},
-    {"GET ftp://x/v1/models", "400", {"not a path"}},
+    {"GET https://", "400", {"must be a path"}},
+    {"GET ftp://x/v1/models", "400", {"must be a path"}},
 };
 
 static void test_rows(void **state)

@@ -46,7 +46,7 @@ H1_HEADS = [
     (["Transfer-Encoding: \x0bchunked"], "Bad Request"),
     (["Transfer-Encoding : chunked"], "Bad Request"),
     (["Content-Length : {n}"], "Bad Request"),
-    (["Content-Length: {n}\r\n\tx"], "goes on in the next line"),
+    (["Content-Length: {n}\r\n\tx"], "continues in the next line"),
 ]
 
 

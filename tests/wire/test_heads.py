@@ -46,11 +46,11 @@ H1_LINES = [
     (b"GET https:///v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "Host"),
     (b"GET https://a@localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "Host"),
     (b"GET https://localhost/health HTTP/1.1\r\n\r\n", "no Host"),
-    (b"GET file://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
-    (b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
-    (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
-    (b"GET v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
-    (b"GET /v1/models/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
+    (b"GET file://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "must be a path"),
+    (b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "must be a path"),
+    (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "must be a path"),
+    (b"GET v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "must be a path"),
+    (b"GET /v1/models/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", "must be a path"),
 ]
 
 
