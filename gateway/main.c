@@ -1,5 +1,4 @@
-/* main: the subcommands of banyan, wiring only. The one place that reads the
- * environment.
+/* main: chooses the subcommand of banyan, and is the only file that reads the environment.
  *
  * Owns:     the process's exit code.
  * Thread:   the first.
@@ -56,14 +55,14 @@ static bool main_wants_help(int argc, const char *const *argv)
     return false;
 }
 
-/* What the operator's shell has left open is no business of a server's; the option file may have
- * been one of them. */
+/* Closes the descriptors that the parent process left open. Not before the options are read: the
+ * option file may be one of them. */
 static void main_close_inherited(void)
 {
     (void)close_range(STDERR_FILENO + 1, ~0U, 0);
 }
 
-/* Loads the options of a role and runs it: help and wrong options end here. */
+/* Loads the options of a role and calls `run`, or prints the help. Returns the exit code. */
 static int
 main_with_config(const char *command, enum config_role role, int argc, const char *const *argv,
                  enum status (*run)(const struct config *, const struct config_sources *))
@@ -118,7 +117,7 @@ static int command_engine(int argc, const char *const *argv)
     return main_with_config("engine", CONFIG_ENGINE, argc, argv, main_engine);
 }
 
-/* Its exit codes are its own (cli.h). */
+/* cli.h says what its exit codes mean. */
 static int command_admin(int argc, const char *const *argv)
 {
     struct winsize size = {0};
@@ -135,9 +134,9 @@ static int command_admin_key(int argc, const char *const *argv)
 {
     if (main_wants_help(argc, argv)) {
         printf("usage: banyan admin-key [--data-dir D] [--config FILE] [options of banyan edge]\n\n"
-               "Makes an admin key of all scopes, its value in D/admin.key, when every key is lost "
-               "or none has a scope\nthat is needed. The server that uses D is stopped first. "
-               "The audit log has a row of it.\n");
+               "Makes an admin key with all scopes and writes it to D/admin.key, for when every "
+               "key is lost\nor a scope is missing. Stop the server that uses D first. The audit "
+               "log records the new key.\n");
         return EXIT_OK;
     }
     return main_with_config("admin-key", CONFIG_EDGE, argc, argv, admin_key_run);
@@ -148,10 +147,10 @@ static int command_backup(int argc, const char *const *argv)
     if (main_wants_help(argc, argv)) {
         printf(
             "usage: banyan backup [--data-dir D] --to F [--with-secrets]\n\n"
-            "Copies both databases of D, as they are at one moment, into a new folder F, while a "
-            "server runs or not.\n--with-secrets: what opens doors too (secrets, admin.key, "
-            "tls, jwks); without it keep those elsewhere:\na server starts from F only with "
-            "the secrets that D had.\n");
+            "Copies both databases of D, as they are at one moment, into a new folder F. A server "
+            "may use D meanwhile.\n--with-secrets: also copies secrets, admin.key, tls and jwks. "
+            "Without it, keep these elsewhere:\na server starts from F only with the secrets of "
+            "D.\n");
         return EXIT_OK;
     }
     enum status status = backup_run(argc, argv, getenv("BANYAN_DATA_DIR"));
@@ -165,7 +164,7 @@ static int command_schema(int argc, const char *const *argv)
 {
     bool is_markdown = argc == 1 && strcmp(argv[0], "--markdown") == 0;
     if (argc > 1 || (argc == 1 && !is_markdown)) {
-        fprintf(stderr, "banyan schema: takes nothing, or --markdown\n");
+        fprintf(stderr, "banyan schema: takes only the option --markdown\n");
         return EXIT_USAGE;
     }
     struct buffer text;
@@ -214,17 +213,16 @@ static int command_version(int argc, const char *const *argv)
 
 static const struct command commands[] = {
 #ifdef BANYAN_GATEWAY
-    {"serve", "everything on one machine: gateway and engine", command_serve},
-    {"edge", "the gateway alone", command_edge},
-    {"engine", "the engine alone, on a Unix socket", command_engine},
-    {"admin", "change and look at a running server: tenants, keys, audit", command_admin},
-    {"admin-key", "a new admin key of all scopes, for who has the data directory",
-     command_admin_key},
-    {"backup", "a copy of the data directory, while a server uses it", command_backup},
-    {"schema", "JSON schema of the option file (--markdown: a table)", command_schema},
+    {"serve", "run the server: the edge and its engines", command_serve},
+    {"edge", "run only the edge, for engines that are started apart", command_edge},
+    {"engine", "run only the engine, on a Unix socket", command_engine},
+    {"admin", "administer a running server: tenants, keys, limits, usage, audit", command_admin},
+    {"admin-key", "make an admin key with all scopes in a data directory", command_admin_key},
+    {"backup", "copy a data directory, also while a server uses it", command_backup},
+    {"schema", "print the JSON schema of the option file (--markdown: a table)", command_schema},
 #endif
-    {"bench", "rates of the engine beside the machine's ceilings", command_bench},
-    {"version", "version, commit, kernels built and chosen", command_version},
+    {"bench", "measure the engine, and compare it with what the machine allows", command_bench},
+    {"version", "print version, commit, kernels built and chosen", command_version},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -249,12 +247,12 @@ int main(int argc, char **argv)
     if (strcmp(name, "--version") == 0)
         name = "version";
     log_open(STDERR_FILENO, LOG_INFO, "banyan");
-    /* A peer that is gone and a file size limit are answers of write(), not
-   * deaths. */
+    /* A write to a closed connection or past a file size limit must fail, and not end the process.
+     */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    /* Whoever started this may ignore it, which execve() keeps: then nobody would hear of a child's
-     * end, nor could wait for it. */
+    /* If the parent ignores SIGCHLD, so does this process after execve(), and then it neither
+     * notices the end of a child nor can wait for it. */
     signal(SIGCHLD, SIG_DFL);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(commands[i].name, name) == 0)
