@@ -32,6 +32,12 @@ USERS = ("--edge-user", "daemon", "--engine-user", "games") if os.geteuid() == 0
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: needs minutes, or the speed of a release build")
     config.addinivalue_line("markers", "long: takes many seconds; not in tests/run --quick")
+    config.addinivalue_line("markers", "all: only tests/run --all has the time for it")
+
+
+def rounds(few, all_of_them):
+    """What a test with many cases takes: few in tests/run, all of them in tests/run --all."""
+    return all_of_them if "BANYAN_TEST_ALL" in os.environ else few
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import BINARY, ROOT, Server, wait_until
+from conftest import BINARY, ROOT, Server, rounds, wait_until
 from test_every_resource import ISSUER, PRICE, last_audit
 
 A = "/admin/v1"
@@ -173,12 +173,15 @@ def body_of(case, method, path):
     return {"none": None, "empty": "{}", "unknown": '{"colour":1}', "broken": "{"}[case["body"]]
 
 
-def cases(route):
+def cases(route, http2):
+    """Over HTTP/2 tests/run takes the drawn ones alone: the protocol changes how a head is read, not what it
+    means."""
     plain = {"if_match": "none", "key": "none", "dry": "none", "body": "right"}
-    for name, values in (("if_match", IF_MATCH), ("key", KEY), ("dry", DRY), ("body", BODY)):
+    singles = (("if_match", IF_MATCH), ("key", KEY), ("dry", DRY), ("body", BODY))
+    for name, values in rounds(() if http2 else singles, singles):
         yield from ({**plain, name: value} for value in values)
     draw = random.Random(f"{route}")
-    for _ in range(CASES):
+    for _ in range(rounds(CASES if http2 else CASES // 4, CASES)):
         yield {
             "if_match": draw.choice(IF_MATCH), "key": draw.choice(KEY), "dry": draw.choice(DRY),
             "body": draw.choice(("right", *BODY)),
@@ -267,7 +270,7 @@ def test_a_route_with_everything_beside_it(own, route, http2):
     edge = own.child("edge")
     with own.admin() as admin, own.http(own.admin_key, own.admin_url, http2=http2) as client:
         admin.post(f"{A}/groups", json={"name": "taken"}, headers={"idempotency-key": "taken"})
-        for case in cases((method, path)):
+        for case in cases((method, path), http2):
             if http2 and case["key"] == "empty":
                 continue  # the client leaves such a header out over HTTP/2
             place = Place(own, admin, path)

@@ -3,6 +3,7 @@
  * and ends as alone and without them, bit by bit. Random schedules of the real step on a small
  * model, with texts that repeat themselves; greedy and sampled, with penalties and stop strings
  * that end within what was guessed. */
+#include "tests/kit/rounds.h"
 #include "tests/kit/step_schedule.h"
 
 #include <setjmp.h>
@@ -17,9 +18,11 @@ enum {
     STOP_BYTES = 4,
     WORLD_SCHEDULES = 20,
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
-    SCHEDULES = 40,
+    FEW_WORLDS = 1,
+    ALL_WORLDS = 2,
 #else
-    SCHEDULES = 200,
+    FEW_WORLDS = 3,
+    ALL_WORLDS = 10,
 #endif
 };
 
@@ -111,6 +114,7 @@ static struct step_world *open_world(void)
 static void test_same_bits(void **state)
 {
     (void)state;
+    const uint32_t count = WORLD_SCHEDULES * rounds(FEW_WORLDS, ALL_WORLDS);
     struct step_world *world = NULL;
     uint64_t accepted = 0;
     uint64_t rejected = 0;
@@ -121,7 +125,7 @@ static void test_same_bits(void **state)
     for (uint32_t i = 0; i < REQUESTS; i++)
         stopped += schedules.expected[i].answers[0].finish == ENGINE_FINISH_STOP;
     schedules.pauses = schedules.cancels = 0;
-    for (uint32_t i = 0; i < SCHEDULES; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         schedules.rng = (struct rng){.seed = 200000 + i};
         if (i % WORLD_SCHEDULES == 0)
             world = open_world();
@@ -133,14 +137,14 @@ static void test_same_bits(void **state)
         step_world_close(world);
     }
     print_message(
-        "%d schedules: %llu guesses right, %llu wrong; %llu pauses, %llu cancels, %u of %d texts "
+        "%u schedules: %llu guesses right, %llu wrong; %llu pauses, %llu cancels, %u of %d texts "
         "end by a stop string\n",
-        SCHEDULES, (unsigned long long)accepted, (unsigned long long)rejected,
+        count, (unsigned long long)accepted, (unsigned long long)rejected,
         (unsigned long long)schedules.pauses, (unsigned long long)schedules.cancels, stopped,
         REQUESTS);
-    assert_true(accepted > 10 * SCHEDULES);
-    assert_true(rejected > 3 * SCHEDULES);
-    assert_true(schedules.pauses > SCHEDULES);
+    assert_true(accepted > 10 * count);
+    assert_true(rejected > 3 * count);
+    assert_true(schedules.pauses > count);
     assert_true(schedules.cancels > 0);
     assert_true(stopped > 4);
 }

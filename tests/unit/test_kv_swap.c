@@ -15,6 +15,7 @@
 #include "tests/kit/cache_bed.h"
 #include "tests/kit/death.h"
 #include "tests/kit/late_pages.h"
+#include "tests/kit/rounds.h"
 
 enum { SYMBOLS = CACHE_BED_SYMBOLS, CONTEXT = CACHE_BED_CONTEXT, PLACES = 6 };
 
@@ -819,7 +820,7 @@ static void check_model(uint32_t pages, uint32_t host_pages, uint64_t seed)
 {
     open_world(pages, host_pages, 2);
     rng = (struct rng){.seed = seed};
-    for (int i = 0; i < 1500; i++) {
+    for (uint32_t i = rounds(500, 1500); i > 0; i--) {
         model_step(below(PLACES));
         check();
     }
@@ -839,7 +840,7 @@ static void test_model(void **state)
     check_model(8, 12, 4);
     check_model(10, 1, 5);
     check_model(10, 0, 6);
-    assert_true(protected_taken > 50);
+    assert_true(protected_taken > rounds(15, 50));
 }
 
 int main(void)

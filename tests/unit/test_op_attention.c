@@ -2,6 +2,7 @@
  * same bits. */
 #include "kernels/kernels.h"
 
+#include "tests/kit/rounds.h"
 #include "tests/unit/kernels_kit.h"
 
 enum { SEQUENCES = 3, TOKENS = 300, HEADS = 6, KV_HEADS = 2, DIM = 64 };
@@ -104,7 +105,7 @@ static void check_invariance(const char *isa, enum kv_type type, uint32_t window
     scene_fill(one, &scene, type, &rng);
     for (uint32_t threads = 1; threads <= 4; threads++) {
         struct kernels *many = kit_kernels(isa, threads, 128, 64);
-        for (int repeat = 0; repeat < 5; repeat++)
+        for (uint32_t repeat = rounds(1, 5); repeat > 0; repeat--)
             check_batch(many, &scene, &rng);
         kernels_destroy(many);
     }
@@ -366,7 +367,7 @@ static void test_shared_pages(void **state)
     struct rng rng = {.seed = 12};
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int repeat = 0; repeat < 5 * KIT_KV_TYPES; repeat++)
+            for (uint32_t repeat = KIT_KV_TYPES * rounds(1, 5); repeat > 0; repeat--)
                 check_sharing(*isa, kit_kv_types[repeat % KIT_KV_TYPES], &shapes[i], &rng);
 }
 

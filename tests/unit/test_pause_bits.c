@@ -3,6 +3,7 @@
  * bit by bit. Random schedules of the real step on a small model: pauses that the scheduler decides
  * for want of pages, by class and by share, and more of them from here, at any step. */
 #include "tests/kit/late_pages.h"
+#include "tests/kit/rounds.h"
 #include "tests/kit/step_schedule.h"
 
 #include <setjmp.h>
@@ -16,12 +17,13 @@ enum {
     TEXTS = 3,
     WORLD_SCHEDULES = 25,
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
-    SCHEDULES = 75,
+    FEW_WORLDS = 1,
+    ALL_WORLDS = 3,
 #else
-    SCHEDULES = 400,
+    FEW_WORLDS = 4,
+    ALL_WORLDS = 16,
 #endif
 };
-_Static_assert(SCHEDULES % WORLD_SCHEDULES == 0, "every world is closed, and counted");
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static uint64_t drops;
@@ -104,6 +106,7 @@ static struct step_world *open_world(void)
 static void test_same_bits(void **state)
 {
     (void)state;
+    const uint32_t count = WORLD_SCHEDULES * rounds(FEW_WORLDS, ALL_WORLDS);
     struct step_world *world = NULL;
     uint64_t swaps = 0;
     uint64_t recomputes = 0;
@@ -113,7 +116,7 @@ static void test_same_bits(void **state)
         request_make(i);
     step_schedule_expect(&schedules);
     schedules.pauses = schedules.in_prompt = schedules.cancels = drops = 0;
-    for (uint32_t i = 0; i < SCHEDULES; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         schedules.rng = (struct rng){.seed = 100000 + i};
         if (i % WORLD_SCHEDULES == 0)
             world = open_world();
@@ -129,18 +132,18 @@ static void test_same_bits(void **state)
         step_world_close(world);
     }
     print_message(
-        "%d schedules: %llu pauses from here (%llu in a prompt); in all %llu by swap, %llu "
+        "%u schedules: %llu pauses from here (%llu in a prompt); in all %llu by swap, %llu "
         "to compute again; %llu cancels, %llu domains dropped\n",
-        SCHEDULES, (unsigned long long)schedules.pauses, (unsigned long long)schedules.in_prompt,
+        count, (unsigned long long)schedules.pauses, (unsigned long long)schedules.in_prompt,
         (unsigned long long)swaps, (unsigned long long)recomputes,
         (unsigned long long)schedules.cancels, (unsigned long long)drops);
     if (late_steps > 0)
         print_message("%llu batches of late copies, %llu of them waited for\n",
                       (unsigned long long)begun, (unsigned long long)waited);
-    assert_true(late_steps == 0 || begun - waited > SCHEDULES);
-    assert_true(swaps > 2 * SCHEDULES);
-    assert_true(recomputes > 2 * SCHEDULES);
-    assert_true(schedules.in_prompt > SCHEDULES);
+    assert_true(late_steps == 0 || begun - waited > count);
+    assert_true(swaps > 2 * count);
+    assert_true(recomputes > 2 * count);
+    assert_true(schedules.in_prompt > count);
     assert_true(schedules.cancels > 0 && drops > 0);
 }
 

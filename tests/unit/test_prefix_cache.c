@@ -10,6 +10,7 @@
 #include "config/base/rng.h"
 #include "kernels/cpu/ops/ops.h"
 #include "tests/kit/cache_bed.h"
+#include "tests/kit/rounds.h"
 
 static uint32_t find(struct cache_bed *bed, const struct prefix_view *view,
                      const struct cache_bed_text *text, uint32_t count)
@@ -1001,7 +1002,7 @@ static void model_run(uint32_t pages, uint32_t host_pages, uint32_t ghosts, bool
 static void test_model_without_pressure(void **state)
 {
     (void)state;
-    model_run(1000, 0, 0, true, 81, 30000);
+    model_run(1000, 0, 0, true, 81, rounds(3000, 30000));
 }
 
 static void test_model_with_host(void **state)

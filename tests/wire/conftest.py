@@ -19,6 +19,7 @@ Server = e2e.Server
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: needs minutes, or the speed of a release build")
     config.addinivalue_line("markers", "long: takes many seconds; not in tests/run --quick")
+    config.addinivalue_line("markers", "all: only tests/run --all has the time for it")
 
 
 OPEN = ["--connections-per-address", "0", "--connects-per-address-s", "0", "--handshakes-s", "0"]
