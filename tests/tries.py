@@ -3,13 +3,17 @@
 usage: tries.py ctest NAME FOLDER [arguments of ctest]
        tries.py pytest NAME [arguments of pytest]
        tries.py again
+       tries.py history
 
 Suites run beside each other, so what fails is only written down ($BANYAN_SCRATCH/fell); `again`, when
 all are over, runs each once more, alone, and it counts when it passes then. There is no second try when
 a sanitizer or a failed assertion of the product spoke at the first, nor when so many fell that luck is
 no explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME".
+`history` keeps who needed a second try or failed in the last runs, and names the tests that needed one in
+two of them: such a test is mended or removed.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -17,9 +21,12 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 SECOND_TRIES_MAX = 12
 TAIL_LINES = 250
+HISTORY_RUNS = 10
+HISTORY_TRIES = 2
 SUITE_S = 3600  # something hangs
 REPORTS = re.compile(  # as they are printed, not as sources of tests name them
     r"(ERROR|WARNING|SUMMARY): (Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer"
@@ -89,6 +96,28 @@ def again():
     return 0 if all(line.startswith("second") for line in lines) else 1
 
 
+def history():
+    """Adds this run to the file of the last runs, and tells who needs second tries again and again."""
+    folder = pathlib.Path(os.environ.get("BANYAN_CACHE", pathlib.Path.home() / ".cache/banyan"))
+    path = folder / "tests-history.jsonl"
+    runs = path.read_text().splitlines() if path.exists() else []
+    tally = pathlib.Path(os.environ["BANYAN_TALLY"]).read_text().split("\n")
+    words = [line.split(" ", 1) for line in tally if line]
+    runs.append(json.dumps({
+        "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "second": [what for kind, what in words if kind == "second"],
+        "failed": [what for kind, what in words if kind == "failed"],
+    }))  # fmt: skip
+    runs = runs[-HISTORY_RUNS:]
+    path.with_suffix(".part").write_text("".join(f"{run}\n" for run in runs))
+    path.with_suffix(".part").replace(path)
+    seen = collections.Counter(test for run in runs for test in json.loads(run)["second"])
+    for test, times in seen.most_common():
+        if times >= HISTORY_TRIES:
+            print(f"needs mending: {test} needed a second try in {times} of {len(runs)} runs ({path})")
+    return 0
+
+
 def ctest(name, folder, *arguments):
     base = ["ctest", "--test-dir", folder, "--output-on-failure"]
     jobs = str(os.cpu_count() + 1)  # some only wait
@@ -148,4 +177,4 @@ def pytest(name, *arguments):
 
 if __name__ == "__main__":
     LOGS.mkdir(parents=True, exist_ok=True)
-    sys.exit({"ctest": ctest, "pytest": pytest, "again": again}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"ctest": ctest, "pytest": pytest, "again": again, "history": history}[sys.argv[1]](*sys.argv[2:]))
