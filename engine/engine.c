@@ -26,17 +26,17 @@
 #include "engine/text/tokenizer.h"
 #endif
 
-/* Of a page of any machine (kernels_kv.h). */
+/* The fewest tokens of a page on any machine (kernels_kv.h). */
 enum { PAGE_TOKENS_LEAST = 16 };
 
-/* Pages that a device keeps free, so that those who want some need not wait for copies. */
+/* Pages that a device keeps free, so that a step need not wait for copies to host memory. */
 enum { EXCHANGE_PAGES = 64 };
 
-/* Where the compute threads run (kernels), as the engine thread works as one of them. */
+/* The engine thread works as one of the compute threads, so it gets their nice value (kernels). */
 enum { ENGINE_NICE = 10 };
 
 struct engine {
-    struct step step; /* first: it wants 64-byte alignment */
+    struct step step; /* first: it needs 64-byte alignment */
     struct populate populate;
     struct ticket_table tickets;
     const struct clock *clock;
@@ -44,9 +44,9 @@ struct engine {
     struct vocab *vocab;
     struct kernels *kernels;
     struct model *model;
-    struct ranks *ranks;     /* the options' */
-    struct rank_lead *lead;  /* NULL: no other ranks */
-    struct gguf *draft_gguf; /* until its model is open */
+    struct ranks *ranks;     /* from the options */
+    struct rank_lead *lead;  /* NULL = one rank */
+    struct gguf *draft_gguf; /* until the draft model is open */
     struct draft_model *draft_model;
     struct kv_layout layout;
     char model_name[LIMIT_NAME_BYTES];
@@ -60,7 +60,7 @@ struct engine {
     struct prepare_model prepare_model;
     struct prepare *prepare;
 #endif
-    /* The consumer's: an echo mark is told as one event a prompt token. */
+    /* The consumer's: it turns the mark of an echo into one event for each prompt token. */
     struct {
         bool is_telling;
         uint32_t slot;
@@ -114,7 +114,8 @@ static enum status open_text(struct engine *engine)
     return STATUS_OK;
 }
 
-/* GGUF has no key for a model that was trained so, nor for its layers: who has one says it. */
+/* GGUF has no key that says that a model was trained for early exit, nor after which layer: the
+ * operator says it. */
 static enum status open_exit(const struct engine_options *options,
                              const struct model_config *config)
 {
@@ -122,12 +123,12 @@ static enum status open_exit(const struct engine_options *options,
         return STATUS_OK;
     if (options->draft_layers < 1 || options->draft_layers >= config->layers)
         FAIL(STATUS_OUT_OF_RANGE,
-             "guesses of the first %u layers: --draft-layers must be 1 to %u, the model has %u",
+             "early exit: --draft-layers is %u and must be 1 to %u, since the model has %u layers",
              options->draft_layers, config->layers - 1, config->layers);
     return STATUS_OK;
 }
 
-/* The small model's file; its widest linear layer to `cols_max`, if that is less. */
+/* Opens the draft model's file; raises `cols_max` to its widest linear layer. */
 static enum status open_draft_file(struct engine *engine, const struct engine_options *options,
                                    uint32_t *cols_max)
 {
@@ -135,7 +136,7 @@ static enum status open_draft_file(struct engine *engine, const struct engine_op
     if (options->speculation != ENGINE_SPECULATION_MODEL)
         return STATUS_OK;
     if (options->draft_path == NULL)
-        FAIL(STATUS_INVALID, "no draft model to guess with: give --draft-model FILE.gguf");
+        FAIL(STATUS_INVALID, "speculation by a draft model needs --draft-model FILE.gguf");
     if (options->draft_descriptor > 0)
         TRY(gguf_open_descriptor(&engine->draft_gguf, options->draft_descriptor));
     else
@@ -154,7 +155,7 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
         .gguf = engine->draft_gguf,
         .vocab = engine->vocab,
         .kernels = engine->kernels,
-        /* What it takes back may be more than one group. */
+        /* A draft model may take back more tokens than the one open group of a packed type. */
         .kv_type = engine->layout.open_bytes > 0 ? KV_TYPE_F16 : engine->layout.type,
         .page_tokens = engine->layout.page_tokens,
         .context = engine->context,
@@ -168,7 +169,7 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
     return STATUS_OK;
 }
 
-/* Every place may have rows in a step, over a text as long as the context. */
+/* Page numbers of a step: each slot may have rows in it, with as many tokens as the context. */
 static uint32_t open_tables_max(const struct engine *engine, const struct engine_options *options)
 {
     const uint64_t places = step_places(options->sequences_max);
@@ -182,7 +183,7 @@ static uint32_t open_page_tokens(const struct engine *engine, const struct engin
     return options->page_tokens > 0 ? options->page_tokens : kernels_page_tokens(engine->kernels);
 }
 
-/* The compute threads of one rank. */
+/* Compute threads of one rank. */
 static uint32_t open_rank_threads(const struct engine_options *options)
 {
     uint32_t all = options->threads > 0 ? options->threads : kernels_processors();
@@ -190,7 +191,7 @@ static uint32_t open_rank_threads(const struct engine_options *options)
     return own > 0 ? own : 1;
 }
 
-/* The other ranks read their weights from here on. */
+/* From here on the other ranks read their weights. */
 static enum status open_lead(struct engine *engine, const struct engine_options *options,
                              const struct kernels_options *kernels_options, enum kv_type kv_type,
                              enum model_weights weights, uint32_t logit_rows_max)
@@ -230,7 +231,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(open_text(engine));
     TRY(model_config_read(&config, engine->gguf));
     if (options->context > config.context)
-        FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens is asked, the model has %u",
+        FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens was asked for; the model has %u",
              options->context, config.context);
     engine->context = options->context > 0 ? options->context : config.context;
     if (engine->context < 2)
@@ -253,11 +254,11 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(open_lead(engine, options, &kernels_options, kv_type, weights, logit_rows_max));
     TRY(model_open_share(&engine->model, engine->kernels, engine->gguf, options->rows_max,
                          logit_rows_max, weights, &share));
-    gguf_forget_data(engine->gguf); /* packed: the file's own bytes are not read again */
+    gguf_forget_data(engine->gguf); /* the weights are packed: the file is not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
         LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
-        FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
+        FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, but its vocabulary has %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));
     return kernels_kv_layout(engine->kernels, kv_type, open_page_tokens(engine, options),
                              config.layers, share.kv_heads, config.head_dim, &engine->layout);
@@ -319,7 +320,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
     return status;
 }
 
-/* From here on the other ranks compute what this one does. */
+/* From here on the other ranks compute what this rank computes. */
 static enum status open_ranks(struct engine *engine, const struct engine_options *options)
 {
     if (engine->lead == NULL)
@@ -346,7 +347,7 @@ static void *open_thread(void *context)
 {
     struct engine *engine = context;
     kernels_attach(engine->kernels);
-    /* Linux: 0 means this thread alone. Where it is refused, the engine runs all the same. */
+    /* On Linux 0 means this thread alone. The engine works without the nice value too. */
     if (setpriority(PRIO_PROCESS, 0, ENGINE_NICE) != 0)
         LOG(LOG_DEBUG, "engine_nice_refused", LOG_NUMBER("errno", errno));
     step_run(&engine->step);
@@ -382,19 +383,19 @@ static void open_metrics(const struct engine *engine, const struct engine_option
                            "The table of kernels in use.", labels, NULL, 0),
                1);
     metric_set(metrics_get(options->metrics, METRIC_GAUGE, "banyan_tensor_parallel_ranks",
-                           "Processes that compute the model, each its share.",
+                           "Processes that compute the model, a share each.",
                            label != NULL ? label : "", NULL, 0),
                ranks_count(engine->ranks));
 }
 
-/* The cache goes through all pages of the pool instead of using few again and again, so no step
- * shall pay for the first touch of one. Without the thread the steps pay; nothing else changes. */
+/* Touches all pages once: the cache goes through the whole pool, and no step should pay for the
+ * first touch of a page. If the thread cannot start, the steps pay; nothing else changes. */
 static void open_populate(struct engine *engine)
 {
     const struct kv_pool *pool = &engine->step.pool;
     const struct kv_host *host = &engine->step.cache.host;
     if (kernels_is_device(engine->kernels))
-        return; /* its memory, and what is pinned, is there */
+        return; /* device memory and pinned host memory are resident already */
     const struct populate_range ranges[] = {
         {pool->memory, pool->page_count * pool->layout.page_bytes},
         {host->memory, host->page_count * host->page_bytes},
@@ -410,7 +411,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     ASSERT(options->clock != NULL);
     ASSERT(options->model_path != NULL || options->model_descriptor >= 0);
     if (options->rows_max < 1 || options->sequences_max < 1)
-        FAIL(STATUS_OUT_OF_RANGE, "at least one row and one sequence are needed");
+        FAIL(STATUS_OUT_OF_RANGE, "rows_max and sequences_max must be at least 1");
     engine = mem_alloc_aligned(64, (sizeof(*engine) + 63) & ~(size_t)63);
     if (engine == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the engine");
@@ -418,11 +419,11 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     engine->clock = options->clock;
     int unread = options->model_descriptor >= 0 ? fstat(options->model_descriptor, &file)
                                                 : stat(options->model_path, &file);
-    if (unread == 0) /* else opening it says why */
+    if (unread == 0) /* else opening the file says why */
         engine->created_wall_s = file.st_mtime;
     open_name(engine, options);
-    /* Every running sequence may want a row of logits; an echo is cut into chunks of what is left,
-     * for which 64 rows are enough to keep the matrices busy. */
+    /* Every running sequence may need a row of logits. An echo is cut into chunks of the rows left;
+     * 64 of them are enough to keep the matrix kernels busy. */
     uint32_t logit_rows_max = options->sequences_max > 64 ? options->sequences_max : 64;
     if (logit_rows_max > options->rows_max)
         logit_rows_max = options->rows_max;
@@ -453,7 +454,7 @@ void engine_close(struct engine *engine)
         pthread_join(engine->thread, NULL);
     }
     if (engine->kernels != NULL)
-        kernels_attach(engine->kernels); /* another's device may be this thread's now */
+        kernels_attach(engine->kernels); /* another engine's device may be current here */
     populate_stop(&engine->populate);
     rank_lead_close(engine->lead);
     if (engine->tickets.slots != NULL) {
@@ -569,7 +570,7 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 /* --- requests --- */
 
-/* Makes the prompt's tokens and checks everything; on the thread it is called from. */
+/* Makes the prompt's tokens and checks the request, on the calling thread. */
 static enum status submit_prepare(struct engine *engine, uint32_t slot)
 {
     struct ticket *ticket = &engine->tickets.slots[slot];
@@ -601,7 +602,7 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
 static void submit_hand_over(struct engine *engine, uint32_t slot)
 {
     struct ticket *ticket = &engine->tickets.slots[slot];
-    /* Whoever cancels while it waits here is answered by the engine thread, which looks first. */
+    /* The engine thread looks for a cancel first, so a cancelled request needs no tokens. */
     if (!ticket_is_cancelled(ticket) && submit_prepare(engine, slot) != STATUS_OK)
         ticket->refusal = *status_note();
     inbox_push(&engine->step.inbox, slot);
@@ -644,7 +645,7 @@ void engine_cancel(struct engine *engine, engine_request_id id)
 enum status engine_unpublish(struct engine *engine, const struct engine_domain *domain)
 {
     if (!ring_push(&engine->step.unpublished, domain))
-        FAIL(STATUS_BUSY, "too many prompts are being unpublished: ask again soon");
+        FAIL(STATUS_BUSY, "too many prompts are being unpublished; try again shortly");
     inbox_ring(&engine->step.inbox);
     return STATUS_OK;
 }
@@ -678,7 +679,7 @@ const char *engine_finish_name(enum engine_finish finish)
 
 /* --- events --- */
 
-/* The next prompt token of an echo. */
+/* Makes the event of the next prompt token of an echo. */
 static void next_event_echo(struct engine *engine, struct engine_event *out)
 {
     struct ticket *ticket = &engine->tickets.slots[engine->echo.slot];
@@ -704,8 +705,9 @@ static void next_event_echo(struct engine *engine, struct engine_event *out)
     engine->echo.is_telling = engine->echo.index < ticket->prompt_count;
 }
 
-/* Tells the engine thread that a record is off the queue. It sleeps on this only when a sequence
- * stands at the bound of records, or a place is wanted: the bell may be that seldom. */
+/* Counts a record as taken. The engine thread sleeps on this only when a sequence has reached the
+ * bound of records or needs a slot, so it is woken only twice in LIMIT_UNDELIVERED_TOKENS records
+ * and at the end of a choice. */
 static void next_event_taken(struct engine *engine, const struct outbox_record *record)
 {
     if (record->sequence == SEQUENCE_NONE)
@@ -853,7 +855,7 @@ const char *engine_request_state_name(enum engine_request_state state)
     return names[state];
 }
 
-/* Until the first token of one that waits behind so many; 0 when that is not known yet. */
+/* Milliseconds until the first token of a request with `before` others before it; 0 = not known. */
 static uint32_t requests_estimate_ms(struct engine *engine, const struct engine_request_info *row,
                                      uint32_t before)
 {
@@ -865,7 +867,7 @@ static uint32_t requests_estimate_ms(struct engine *engine, const struct engine_
     return step_explain_coarse((gap_us * before + row_ns * row->prompt_tokens / 1000) / 1000);
 }
 
-/* Who waits longer in the class goes first, as far as it can be told here. */
+/* Fills in position and estimate. The order within a class is approximated by age. */
 static void requests_place(struct engine *engine, struct engine_request_info *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

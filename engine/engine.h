@@ -1,10 +1,12 @@
-/* engine: requests for tokens in, tokens out. The room's main front door; engine_show.h and fleet.h
- * are the others.
+/* engine: requests for tokens in, tokens out. This is the room's main front door; engine_show.h and
+ * fleet.h are the others.
  *
  * Owns:     model, tokenizer, KV pages, sequences; the engine thread, prepare and compute threads.
- * Thread:   submit, cancel, acknowledge, text services: any; engine_next_event: one consumer's.
- * Cost:     a submit copies the request; the engine thread does not allocate after engine_open.
- * Not here: what a request and its report are made of (engine_request), how an engine may work
+ * Thread:   submit, cancel, lower, unpublish, acknowledge and the text services: any thread;
+ *           engine_next_event: one consumer thread.
+ * Cost:     engine_submit copies the request; the engine thread does not allocate after
+ *           engine_open.
+ * Not here: what a request and its report contain (engine_request), the modes of an engine
  *           (engine_mode); HTTP, API keys, tenants' names (gateway, auth).
  */
 #pragma once
@@ -24,103 +26,116 @@ struct engine;
 struct ranks;
 
 struct engine_options {
-    const char *model_path; /* with a descriptor: only for the name; may then be NULL */
-    int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
-    const char *draft_path; /* ENGINE_SPECULATION_MODEL: the smaller model, and its descriptor … */
-    int draft_descriptor;   /* … or 0 */
+    /* Path of the model file. With a descriptor it only names the model and may be NULL. */
+    const char *model_path;
+    int model_descriptor; /* open for reading, owned by the caller; -1 = open the path */
+    /* ENGINE_SPECULATION_MODEL: the draft model's path, and its descriptor or 0 for the path. */
+    const char *draft_path;
+    int draft_descriptor;
     uint32_t draft_layers;  /* ENGINE_SPECULATION_EXIT: fewer than the model has */
-    const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
+    const char *model_name; /* as requests give it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
-    uint32_t device;        /* … and its device */
-    bool is_free;           /* kernels_options.is_free */
-    const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
-    const char *weights;    /* NULL: "file"; model_weights_find. A draft model's stay as they are */
-    uint32_t page_tokens;   /* of a KV page, a multiple of 16; 0 = as the machine likes them */
-    uint32_t threads;       /* compute threads, of all ranks together; 0 = all processors */
-    struct ranks *ranks;    /* this is rank 0 of them (rank_follow runs the others); NULL = alone */
-    uint32_t context;       /* tokens; 0 = the model's own */
+    uint32_t device;        /* as kernels_options.device */
+    bool is_free;           /* as kernels_options.is_free */
+    const char *kv_type;    /* a name of kernels/kv_types.def; NULL = "f16" */
+    const char *weights;    /* as model_weights_find; NULL = "file". Not for a draft model */
+    uint32_t page_tokens;   /* tokens of a KV page, a multiple of 16; 0 = the backend decides */
+    uint32_t threads;       /* compute threads of all ranks together; 0 = all processors */
+    struct ranks *ranks;    /* this process is rank 0, rank_follow runs the others; NULL = none */
+    uint32_t context;       /* tokens; 0 = the model's own context */
     uint64_t kv_bytes;      /* budget of the page pool, of all ranks together */
-    uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
-    uint32_t sequences_max; /* computing at once; step.c says how many may be throttled or paused */
+    uint32_t rows_max;      /* rows of one step, prefill chunk and decodes together */
+    uint32_t sequences_max; /* that may compute; step.c says how many more slots there are */
     enum engine_batching batching;
-    uint32_t step_ms;             /* budget of a step in predicted milliseconds; 0 = rows alone */
-    uint32_t urgent_step_ms;      /* the same without a realtime row, where such work may arrive */
-    uint32_t shared_step_ms;      /* of decodes where several tenants compute; 0 = any time */
-    uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0 … 25 */
-    uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
+    uint32_t step_ms;             /* predicted milliseconds a step may take; 0 = no limit */
+    uint32_t urgent_step_ms;      /* the same while realtime requests are expected (step_view) */
+    uint32_t shared_step_ms;      /* for decodes when several tenants compute; 0 = no limit */
+    uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0-25 */
+    uint32_t fair_quantum;        /* tokens by which a tenant of weight 100 may lead its class */
     enum engine_preemption preemption;
     enum engine_speculation speculation;
     enum engine_acceptance acceptance;
     bool no_prefix_cache;   /* every prompt is computed whole */
-    uint64_t kv_host_bytes; /* for pages of what is cached or paused; 0 = none */
-    uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */
+    uint64_t kv_host_bytes; /* host memory for cached pages and swapped-out sequences; 0 = none */
+    uint32_t pin_percent;   /* largest share of the pool that published prompts may pin: 0 to 90 */
     const struct clock *clock;
     struct metrics *metrics;   /* may be NULL */
-    const char *metrics_label; /* of all its series: engine="0"; NULL = none */
-    uint32_t index;            /* among several of one fleet: for its log, and its place in … */
-    struct pulse *pulse;       /* … where its thread beats (PULSE_ENGINE + index); may be NULL */
-    /* Called from the engine's threads when events wait; cheap and thread-safe. */
+    const char *metrics_label; /* put on each of its series: engine="0"; NULL = none */
+    uint32_t index;            /* number of the engine in its fleet, for its log and its pulse */
+    struct pulse *pulse;       /* the engine thread beats at PULSE_ENGINE + index; may be NULL */
+    /* Called from the engine's threads when events wait; must be cheap and thread-safe. */
     void (*wake)(void *context);
     void *wake_context;
 };
 
-/* Opens the model and starts the threads. The message says what is wrong with a bad file. */
+/* Opens the model and starts the threads. On failure nothing stays open, and the error note says
+ * what is wrong with the file or the options. The strings of `options` need to live until it
+ * returns; clock, metrics, pulse and ranks until engine_close. */
 enum status engine_open(struct engine **out, const struct engine_options *options);
-/* Cancels what runs and joins the threads. */
+/* Ends the threads at the next step, whatever runs, and frees the engine; it delivers no further
+ * event. NULL does nothing. */
 void engine_close(struct engine *engine);
 
 struct engine_info {
-    const char *model_name;
-    uint32_t context;
-    uint32_t vocab;
+    const char *model_name; /* valid while the engine is open, as isa */
+    uint32_t context;       /* tokens */
+    uint32_t vocab;         /* tokens */
     const char *isa;
-    uint32_t threads;
+    uint32_t threads;       /* compute threads of this rank */
     bool has_bf16_dots;     /* kernels_has_dots */
-    int64_t created_wall_s; /* the model file's time of change */
+    int64_t created_wall_s; /* when the model file was last changed */
     uint64_t kv_pages;
-    uint32_t ranks;     /* processes that compute it; 1 = this one alone */
-    uint32_t pin_pages; /* of them at most, for published prompts; 0 without a cache */
+    uint32_t ranks; /* processes that compute the model; 1 = this process alone */
+    /* Of kv_pages, at most this many for published prompts; 0 without a cache. */
+    uint32_t pin_pages;
 };
 void engine_info(const struct engine *engine, struct engine_info *out);
-/* Pages that a published prompt of so many tokens would pin. */
+/* Pages that a published prompt of `tokens` tokens would pin. */
 uint32_t engine_pages_pinned_by(const struct engine *engine, uint32_t tokens);
 
 /* --- text services: pure, any thread --- */
 
-/* Ids of a text; special-token text is matched. `add_special` adds what the model puts before a
- * prompt. The array is the caller's, freed with mem_free. CONTEXT_LENGTH beyond `ids_max`. */
+/* Token ids of a text. The text of a special token becomes that token. `add_special` adds what the
+ * model puts before a prompt. The caller frees `*ids` with mem_free. CONTEXT_LENGTH when there are
+ * more than `ids_max` ids; UNSUPPORTED in a build without PCRE2. */
 enum status engine_tokenize(struct engine *engine, struct slice text, bool add_special,
                             size_t ids_max, uint32_t **ids, size_t *count);
 enum status engine_tokenize_chat(struct engine *engine, const struct engine_message *messages,
                                  size_t message_count, bool add_generation_prompt, size_t ids_max,
                                  uint32_t **ids, size_t *count);
-/* The text of ids as text_decode makes it, control tokens as their names or left out. OUT_OF_RANGE
- * (param "tokens[i]") for an id the model does not have. */
+/* Appends the text of the ids to `out`, decoded by text_decode. Control tokens appear as their
+ * names if `shows_control`, else not at all. OUT_OF_RANGE (param "tokens[i]") for an id that the
+ * model does not have. */
 enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
                               bool shows_control, struct buffer *out);
-/* The bytes of one token; valid while the engine is open. */
+/* The bytes of one token, valid while the engine is open. `id` must be below engine_info.vocab. */
 struct slice engine_token_bytes(struct engine *engine, uint32_t id);
 
 /* --- requests --- */
 
-/* Copies the request and hands it to a prepare thread. BUSY when there is no room: never a wait.
- * What is wrong with the request itself is an ERROR event. Events may come before this returns. */
+/* Copies the request. A prepare thread tokenises a text prompt; the caller's thread checks a prompt
+ * of token ids. Never waits: BUSY when no slot or no memory is left, ENGINE_SHARE when the tenant
+ * has used its share. Whatever is wrong with the request itself arrives as an ERROR event. Events
+ * may arrive before this returns. */
 enum status engine_submit(struct engine *engine, const struct engine_request *request,
                           engine_request_id *out);
 
-/* The sequence stops at the next step and its END event follows (ERROR with status CANCELLED when
- * it had not started, as with DEADLINE); a stale id does nothing. */
+/* The request stops at the next step and its END event follows; if it had not started, an ERROR
+ * event with status CANCELLED. (A deadline ends a request in the same way, with DEADLINE.) A stale
+ * id does nothing. */
 void engine_cancel(struct engine *engine, engine_request_id id);
 
-/* From the next step on the request is of the lowest class; a stale id does nothing. */
+/* From the next step on the request belongs to the lowest class. A stale id does nothing. */
 void engine_lower(struct engine *engine, engine_request_id id);
 
-/* At the next step the pages of `domain` lose their pins and are found by nobody; sequences that
- * run keep what they hold. BUSY when too many such calls wait for a step. */
+/* At the next step the requests that publish `domain` are cancelled, and its pages lose their pins
+ * and cannot be found any more; other sequences keep the pages they hold. BUSY when too many such
+ * calls wait for a step. */
 enum status engine_unpublish(struct engine *engine, const struct engine_domain *domain);
 
 /* The consumer has delivered `tokens` more TOKEN events of choice `choice`. A sequence with
- * LIMIT_UNDELIVERED_TOKENS outstanding is throttled: it keeps its pages and computes nothing. */
+ * LIMIT_UNDELIVERED_TOKENS outstanding is throttled: it computes nothing, and its pages are the
+ * first that others may take. */
 void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
                         uint32_t tokens);
 
@@ -136,19 +151,20 @@ struct engine_event {
     float logprob;
     uint32_t top_count;
     struct engine_logprob top[LIMIT_LOGPROBS];
-    /* Text that may be shown now: whole UTF-8 sequences only, nothing of a stop string. Empty while
+    /* Text that may be shown now: whole UTF-8 characters, and no part of a stop string. Empty while
      * bytes are held back. Valid until the next call of engine_next_event. */
     struct slice text;
-    /* Where the token's text begins (text_decode_offset): of a PROMPT event in the echo, of a TOKEN
-     * event in the answer, which begins behind the echo's last whole character. */
+    /* Where the token's text begins (text_decode_offset): in the echo for a PROMPT event, in the
+     * answer for a TOKEN event. The answer begins after the echo's last whole character. */
     uint64_t text_offset;
     enum engine_finish finish;
     struct engine_report report;
     struct error_note note;
 };
 
-/* Its device has failed: requests get their last events, it can only be closed. Any thread. */
+/* Whether the device has failed. All requests then get their last events, and the engine can only
+ * be closed. Any thread. */
 bool engine_has_failed(const struct engine *engine);
 
-/* The next event of any request; false when none waits. */
+/* The next event of any request; false when none waits. Consumer thread only. */
 bool engine_next_event(struct engine *engine, struct engine_event *out);

@@ -1,9 +1,9 @@
-/* engine_show: what is under way in the engine, in figures: nothing of any text.
+/* engine_show: figures about what is under way in the engine; never any text of a request.
  *
- * Owns:     nothing; the last step has left what is read here.
- * Thread:   any, but engine_requests: the consumer's.
- * Cost:     atomics; engine_published takes a lock that the engine thread only tries.
- * Not here: metrics (step_tell), what a request is told when it ends (engine_report).
+ * Owns:     nothing; it reads what the last step published.
+ * Thread:   any, except engine_requests: the consumer's.
+ * Cost:     reads of atomics; engine_published takes a lock that the engine thread only tries.
+ * Not here: metrics (step_metrics), what a request is told when it ends (engine_report).
  */
 #pragma once
 
@@ -13,32 +13,33 @@
 
 struct engine;
 
-/* For tests and /internal/v1/stats: pages, sequences and requests in use now. */
+/* For tests and /internal/v1/stats: pages, sequences and requests now, and totals
+ * since the start. */
 struct engine_stats {
     struct engine_class_stats {
-        uint32_t waiting;   /* requests; they do not count those that follow another's prompt */
-        uint32_t running;   /* sequences with pages that may compute */
-        uint32_t paused;    /* sequences without */
-        uint32_t throttled; /* sequences whose reader has stopped, paused or not */
+        uint32_t waiting;   /* requests, without those that wait for another's prompt */
+        uint32_t running;   /* sequences that hold pages and are not throttled */
+        uint32_t paused;    /* preempted sequences: they hold no pages */
+        uint32_t throttled; /* sequences whose client reads too slowly, preempted or not */
     } by_class[SERVICE_CLASS_COUNT];
     uint64_t preemptions_swap;
     uint64_t preemptions_recompute;
     uint64_t swap_bytes_out;
     uint64_t swap_bytes_in;
     uint64_t swap_us;
-    uint64_t tokens_overhead; /* recomputed because of others */
+    uint64_t tokens_overhead; /* computed again after a preemption */
     uint32_t requests;
     uint32_t sequences_running;
     uint32_t sequences_waiting;
-    uint32_t sequences_throttled; /* of those running: their reader has stopped */
-    uint32_t pages_free;          /* hold nothing; those cached can be had too */
-    uint32_t pages_cached;        /* held by the cache alone, pinned ones apart */
+    uint32_t sequences_throttled; /* of those running: their client reads too slowly */
+    uint32_t pages_free;          /* hold nothing; cached pages can be taken too */
+    uint32_t pages_cached;        /* held by the cache alone, without the pinned ones */
     uint32_t pages_pinned;
     uint32_t pages_host;
     uint32_t pages_total;
     uint32_t prefix_followers;   /* wait for a running request to compute their prefix */
-    uint64_t cache_query_tokens; /* of prompts admitted */
-    uint64_t cache_hit_tokens;   /* of them found */
+    uint64_t cache_query_tokens; /* tokens of all prompts admitted */
+    uint64_t cache_hit_tokens;   /* of those, found in the cache */
     uint64_t steps;
     uint64_t rows;
     uint64_t tokens_prompt;
@@ -50,11 +51,11 @@ void engine_stats(struct engine *engine, struct engine_stats *out);
 struct engine_published {
     struct engine_domain domain;
     uint32_t pages;
-    uint64_t hits; /* requests that found a token there */
+    uint64_t hits; /* requests that found at least one token there */
     uint64_t hit_tokens;
 };
 
-/* Fills `out` with at most `count` of them, as the last step left them; returns how many. */
+/* Fills `out` with at most `count` domains, as the last step left them; returns how many. */
 size_t engine_published(struct engine *engine, struct engine_published *out, size_t count);
 
 const char *engine_request_state_name(enum engine_request_state state); /* "waiting", … */
@@ -66,21 +67,21 @@ struct engine_request_info {
     enum engine_request_state state;
     uint32_t choices;
     uint32_t prompt_tokens; /* 0 while preparing */
-    uint32_t computed;      /* tokens of its choices that stand in pages */
+    uint32_t computed;      /* tokens of its choices whose keys and values stand in pages */
     uint32_t cached;
     uint32_t completion_tokens;
     int64_t age_us;
-    /* Why it waits. Figures about others are coarse: 0, 1, 2, 4, 8, … */
+    /* Why it waits. Figures about other requests are rounded to 0, 1, 2, 4, 8, … */
     enum service_class service_class;
-    uint32_t position;    /* before it in its class */
+    uint32_t position;    /* requests of its class that have waited longer */
     uint32_t estimate_ms; /* until its first token; 0 when it is not known */
-    int32_t deficit_sign; /* of its tenant: 1 = the class owes it, -1 = it has had more */
+    int32_t deficit_sign; /* of its tenant: 1 = has had less than its share, -1 = more */
     uint32_t pages_needed;
     uint32_t pages_free;
     bool is_preempted;
     enum service_class preempted_by; /* the last class that took its pages */
 };
 
-/* Fills `out` with at most `count` of them, as the last step left them; returns how many. On the
- * thread of engine_next_event only: it is the one that lets go of a request. */
+/* Fills `out` with at most `count` requests, as the last step left them; returns how many. Only on
+ * the thread of engine_next_event, because that thread releases requests. */
 size_t engine_requests(struct engine *engine, struct engine_request_info *out, size_t count);

@@ -9,32 +9,34 @@
 #include "kernels/kernels.h"
 #include "kernels/ranks.h"
 
-/* An engine's id is generation << 32 | place + 1: whose it is stands above the place. */
+/* An engine's id is generation << 32 | index + 1. A fleet's id has the engine's number in the eight
+ * bits above the index. */
 enum { ID_SHIFT = 24, ID_ALL = 0xff };
-_Static_assert(LIMIT_REQUESTS_IN_ENGINE < 1 << ID_SHIFT, "a place fits below the engine");
-_Static_assert(LIMIT_ENGINES <= ID_ALL, "an engine's number fits, and is not that of all");
+_Static_assert(LIMIT_REQUESTS_IN_ENGINE < 1 << ID_SHIFT, "an index + 1 fits below the engine");
+_Static_assert(LIMIT_ENGINES <= ID_ALL, "an engine's number fits and differs from ID_ALL");
 
-/* How many prompts may be on their way into the engines; edges send one after the other. */
+/* Prompts that may be under publication at once; an edge sends one after the other. */
 enum { FLEET_SPREADS = 32 };
 
-/* A prompt that is published in all engines. */
+/* A prompt that is being published in all engines. */
 struct fleet_spread {
     bool is_used;
-    bool is_silent; /* its submit was refused: nobody waits */
+    bool is_silent; /* its submit was refused: its events go to nobody */
     uint32_t generation;
-    uint32_t left; /* engines that have not ended it */
-    void *context;
-    engine_request_id ids[LIMIT_ENGINES]; /* 0: not sent there */
+    uint32_t left;                        /* engines that have not ended it */
+    void *context;                        /* the caller's */
+    engine_request_id ids[LIMIT_ENGINES]; /* 0 = not sent there */
     bool has_end;
-    struct engine_event end; /* of the first that failed, else of the last, with sums */
+    /* The last event of the first engine that failed, else of the last that ended, with sums. */
+    struct engine_event end;
 };
 
 struct fleet {
     struct engine *engines[LIMIT_ENGINES];
     uint32_t count;
-    uint32_t next; /* engine that is asked first for an event */
+    uint32_t next; /* the engine that is asked first for an event */
     pthread_mutex_t lock;
-    struct fleet_route route;      /* under the lock, as all that follows */
+    struct fleet_route route;      /* under the lock, as everything below */
     uint32_t loads[LIMIT_ENGINES]; /* requests that have not ended */
     struct fleet_spread spreads[FLEET_SPREADS];
 };
@@ -254,8 +256,8 @@ static void load_add(struct fleet *fleet, uint32_t engine, uint32_t by)
     pthread_mutex_unlock(&fleet->lock);
 }
 
-/* The best engine that was not tried yet; it is charged with the request from here on, since its
- * events may come before the submit returns. */
+/* The best engine that was not tried yet. The request counts as its load at once, because its
+ * events may arrive before engine_submit returns. */
 static uint32_t submit_choose(struct fleet *fleet, const struct fleet_route_keys *keys,
                               uint32_t tried)
 {
@@ -285,7 +287,7 @@ static enum status submit_one(struct fleet *fleet, const struct engine_request *
         tried |= UINT32_C(1) << engine;
         status = engine_submit(fleet->engines[engine], request, &own);
         if (status != STATUS_OK) {
-            load_add(fleet, engine, UINT32_MAX); /* one less */
+            load_add(fleet, engine, UINT32_MAX); /* subtracts one, modulo 2^32 */
             continue;
         }
         *out = id_of(engine, own);
@@ -316,7 +318,7 @@ static struct fleet_spread *spread_begin(struct fleet *fleet, void *context)
     return spread;
 }
 
-/* Under the lock: as many engines have ended it, or never had it. */
+/* Under the lock. `engines` more engines have ended the prompt, or were never sent it. */
 static void spread_ended(struct fleet_spread *spread, uint32_t engines)
 {
     ASSERT(spread->left >= engines);
@@ -325,7 +327,7 @@ static void spread_ended(struct fleet_spread *spread, uint32_t engines)
         spread->is_used = false;
 }
 
-/* One engine has refused it: those before it give it up, and nobody is told. */
+/* One engine has refused the prompt: the `sent` engines before it cancel it without an event. */
 static void spread_refused(struct fleet *fleet, struct fleet_spread *spread, uint32_t sent)
 {
     engine_request_id ids[LIMIT_ENGINES];
@@ -358,7 +360,7 @@ static enum status submit_all(struct fleet *fleet, const struct engine_request *
             return status;
         }
         pthread_mutex_lock(&fleet->lock);
-        if (spread->generation == generation) /* else the last has ended, and another began */
+        if (spread->generation == generation) /* else it has ended already and the slot is reused */
             spread->ids[i] = id;
         pthread_mutex_unlock(&fleet->lock);
     }
@@ -379,7 +381,8 @@ static bool spread_has_failed(const struct engine_event *event)
            event->report.finish == ENGINE_FINISH_ERROR;
 }
 
-/* True when `event` has become the one that whoever published it is to hear. */
+/* Takes an event of one engine; true when `event` is now the one event that the caller of
+ * fleet_submit gets. */
 static bool spread_take(struct fleet *fleet, struct engine_event *event)
 {
     struct fleet_spread *spread = event->context;
@@ -406,7 +409,7 @@ static bool spread_take(struct fleet *fleet, struct engine_event *event)
     return is_told;
 }
 
-/* The ids of a published prompt in the engines; 0 of those that never had it. */
+/* The ids of a published prompt in the engines; 0 for those that were never sent it. */
 static void spread_ids(struct fleet *fleet, engine_request_id id,
                        engine_request_id ids[LIMIT_ENGINES])
 {
@@ -487,7 +490,7 @@ static bool next_of(struct fleet *fleet, uint32_t engine, struct engine_event *o
         }
         out->id = id_of(engine, out->id);
         if (out->kind == ENGINE_EVENT_END || out->kind == ENGINE_EVENT_ERROR)
-            load_add(fleet, engine, UINT32_MAX); /* one less */
+            load_add(fleet, engine, UINT32_MAX); /* subtracts one, modulo 2^32 */
         return true;
     }
     return false;
@@ -501,7 +504,7 @@ bool fleet_has_failed(const struct fleet *fleet)
     return has_failed;
 }
 
-/* The engines in turn, an event each. */
+/* Asks the engines in turn and takes one event from each. */
 bool fleet_next_event(struct fleet *fleet, struct engine_event *out)
 {
     if (fleet->count == 1)

@@ -5,14 +5,14 @@
 #include "config/base/hash.h"
 #include "config/base/mem.h"
 
-_Static_assert(LIMIT_ENGINES <= 32, "a bit for each engine");
+_Static_assert(LIMIT_ENGINES <= 32, "a uint32_t has a bit for each engine");
 
 enum status fleet_route_init(struct fleet_route *route, uint32_t engines)
 {
     *route = (struct fleet_route){.engines = engines};
     route->places = mem_zalloc(FLEET_ROUTE_PLACES, sizeof *route->places);
     if (route->places == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the way to %u engines", engines);
+        FAIL(STATUS_NO_MEMORY, "no memory for the routing table of %u engines", engines);
     return STATUS_OK;
 }
 
@@ -26,8 +26,8 @@ void fleet_route_deinit(struct fleet_route *route)
 
 struct piece {
     struct fleet_route_keys *out;
-    uint64_t sum;  /* of what was before */
-    uint32_t done; /* whole pieces; a key stands behind 1, 2, 4, … */
+    uint64_t sum;  /* hash of all pieces before this one */
+    uint32_t done; /* whole pieces; there is a key after 1, 2, 4, … of them */
     uint32_t filled;
     uint8_t bytes[FLEET_ROUTE_PIECE];
 };
@@ -40,7 +40,7 @@ static void piece_end(struct piece *piece)
     piece->filled = 0;
     piece->done++;
     if ((piece->done & (piece->done - 1)) == 0 && piece->out->count < FLEET_ROUTE_KEYS)
-        piece->out->keys[piece->out->count++] = piece->sum | 1; /* 0 is an empty place */
+        piece->out->keys[piece->out->count++] = piece->sum | 1; /* 0 marks an empty entry */
 }
 
 static void piece_add(struct piece *piece, const void *bytes, size_t length)
@@ -58,7 +58,7 @@ static void piece_add(struct piece *piece, const void *bytes, size_t length)
     }
 }
 
-/* With its length, so that no two lists of texts look alike. */
+/* The length goes in too, so that no two lists of texts give the same bytes. */
 static void piece_add_text(struct piece *piece, struct slice text)
 {
     const uint64_t length = text.length;
@@ -90,7 +90,7 @@ void fleet_route_keys(const struct engine_request *request, struct fleet_route_k
     }
 }
 
-/* --- places --- */
+/* --- the table --- */
 
 static struct fleet_route_place *place_set(struct fleet_route *route, uint64_t key)
 {
@@ -108,7 +108,7 @@ static uint32_t place_engines(struct fleet_route *route, uint64_t key)
     return 0;
 }
 
-/* In the place of the one that was used longest ago. */
+/* Takes the key's own entry, else an empty one, else the one that was used longest ago. */
 static void place_note(struct fleet_route *route, uint64_t key, uint32_t engine)
 {
     struct fleet_route_place *set = place_set(route, key);
@@ -125,7 +125,8 @@ static void place_note(struct fleet_route *route, uint64_t key, uint32_t engine)
 
 /* --- the choice --- */
 
-/* Of those in `among` the one with the least to do, from the turn's own on; none: all of them. */
+/* The engine with the fewest requests among `among`; of equal ones the first from engine turn %
+ * engines on. `engines` when `among` is empty. */
 static uint32_t choose_least(const struct fleet_route *route, const uint32_t *loads, uint32_t among)
 {
     uint32_t best = route->engines;
@@ -137,7 +138,7 @@ static uint32_t choose_least(const struct fleet_route *route, const uint32_t *lo
     return best;
 }
 
-/* Those that do not have much more to do than the one that has least. */
+/* The engines that do not have many more requests than the least loaded one. */
 static uint32_t choose_able(const struct fleet_route *route, const uint32_t *loads)
 {
     const uint32_t least = loads[choose_least(route, loads, UINT32_MAX)];
@@ -148,6 +149,7 @@ static uint32_t choose_able(const struct fleet_route *route, const uint32_t *loa
     return able;
 }
 
+/* The engine with the highest random weight for the key. */
 static uint32_t choose_home(const struct fleet_route *route, uint64_t key, uint32_t able)
 {
     uint32_t best = route->engines;

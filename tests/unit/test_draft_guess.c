@@ -175,7 +175,7 @@ static void test_exit(void **state)
         struct engine *engine = NULL;
         options.model_path = engine_run_make_model();
         assert_int_equal(engine_open(&engine, &options), STATUS_OUT_OF_RANGE);
-        assert_non_null(strstr(status_note()->message, "must be 1 to 1, the model has 2"));
+        assert_non_null(strstr(status_note()->message, "must be 1 to 1, since the model has 2"));
     }
     engine_run_remove_model();
 }
