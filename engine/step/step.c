@@ -20,26 +20,26 @@
 #include "engine/step/step_unpublish.h"
 #include "engine/step/step_view.h"
 
-/* A step has slots for the sequences that compute and for throttled and paused ones of each class.
- * A slot costs 4 bytes for each token of the context, which are touched only as far as its sequence
- * goes, and the events that may wait. */
+/* There are slots for the sequences that compute and for throttled and preempted ones of each
+ * class. A slot costs 4 bytes for each token of the context, of which only what its sequence uses
+ * is touched, and the events that may wait. */
 enum { SLOTS_PER_SEQUENCE = 4, SLOTS_MORE = 8 };
 
 enum { QUANTUM_DEFAULT = 1024 };
 
-/* Calls of engine_unpublish that wait for a step: an operator's whole list at once. */
+/* Calls of engine_unpublish that may wait for a step: an operator's whole list at once. */
 enum { UNPUBLISHED_MAX = 1024 };
 
-/* Of the host pool, never filled with what is only cached: a pause finds room at once. */
+/* Pages of host memory that merely cached pages never fill, so that a swap-out finds room. */
 enum { EXCHANGE_PAGES = 64 };
 
-/* Of what the pool has beside one full context at most 1 ÷ this is kept free for copies. */
+/* Of the pages beyond one full context, at most one in EXCHANGE_SHARE is kept free for copies. */
 enum { EXCHANGE_SHARE = 8 };
 
-/* How long a sleep looks away from a clock that a test moves. */
+/* Longest sleep when a test moves the clock: its time does not wake a sleeper. */
 static const int64_t manual_clock_poll_us = 2000;
 
-/* The same while somebody could go on but was not planned: windows of classes end with time. */
+/* Longest sleep while some sequence could compute but was not planned: floors change with time. */
 static const int64_t put_off_poll_us = 20000;
 
 /* --- start and end --- */
@@ -59,10 +59,10 @@ static uint32_t init_token_bytes_max(const struct vocab *vocab)
     return (uint32_t)most;
 }
 
-/* Room for the most events that can wait: LIMIT_UNDELIVERED_TOKENS tokens of each sequence, the end
- * of its choice, its echo mark, and a pause and its end beyond that bound; start and end of each
- * request. A sequence's place is not taken again before its records are, nor a request's slot, so
- * there are never more. */
+/* Room for all events that can wait. For each sequence slot: LIMIT_UNDELIVERED_TOKENS tokens, the
+ * end of its choice, the mark of its echo, and beyond the bound one PAUSED and one RESUMED. For
+ * each request: its start and its end. Neither a sequence slot nor a ticket is reused before the
+ * consumer has taken its records, so there are never more. */
 static enum status init_outbox(struct step *step)
 {
     const struct step_options *options = &step->options;
@@ -105,7 +105,7 @@ static uint32_t init_exchange(const struct step *step)
     uint32_t beside = pool->page_count - kv_pool_pages_for(pool, step->options.context);
     uint32_t share = beside / EXCHANGE_SHARE;
     if (step->options.kv_host_bytes < pool->layout.page_bytes)
-        return 0; /* nothing is ever copied */
+        return 0; /* without host memory nothing is ever copied */
     return step->options.exchange_pages < share ? step->options.exchange_pages : share;
 }
 
@@ -210,19 +210,19 @@ void step_deinit(struct step *step)
 static void once_take_inbox(struct step *step)
 {
     uint32_t slot;
-    step_prefix_begin_finds(step); /* deadlines are judged by what is found */
+    step_prefix_begin_finds(step); /* step_explain_in_time looks prompts up */
     while (inbox_pop(&step->inbox, &slot)) {
         if (step->options.tickets->slots[slot].refusal.status != STATUS_OK) {
             step_tell_request(step, ENGINE_EVENT_ERROR, slot);
             continue;
         }
-        /* Release: who sees this may read what the prepare thread wrote. */
+        /* Release: a thread that reads this state may read what the prepare thread wrote. */
         atomic_store_explicit(&step->options.tickets->slots[slot].shown_state,
                               ENGINE_REQUEST_WAITING, memory_order_release);
         step_lower_arrived(step, slot);
         step_charge_enter(step, slot);
         step_queue_enter(&step->queue, slot);
-        /* A cancel before this was counted while the slot was not to be found here. */
+        /* A cancel that came earlier was counted while no list here had the request. */
         if (ticket_is_cancelled(&step->options.tickets->slots[slot]))
             step_end_request(step, slot, ENGINE_FINISH_CANCELLED);
         else if (!step_explain_in_time(step, slot))
@@ -240,7 +240,7 @@ static enum engine_finish sweep_verdict(const struct step *step, uint32_t slot)
     return ENGINE_FINISH_NONE;
 }
 
-/* Only when somebody was cancelled or a deadline is over: thousands may wait. */
+/* Looks through the queue only after a cancel or when a deadline has passed: thousands may wait. */
 static void sweep_waiting(struct step *step, uint32_t cancels)
 {
     struct step_queue *queue = &step->queue;
@@ -259,7 +259,7 @@ static void sweep_waiting(struct step *step, uint32_t cancels)
         step_queue_find_deadline(queue);
 }
 
-/* Cancels and deadlines; after an end the list has changed, so the look starts again. */
+/* Ends cancelled and late requests. An end changes the list, so the search starts again. */
 static void once_sweep(struct step *step, uint32_t cancels)
 {
     sweep_waiting(step, cancels);
@@ -275,7 +275,8 @@ static void once_sweep(struct step *step, uint32_t cancels)
     }
 }
 
-/* Undelivered tokens as the consumer counts them, and records it has not even taken. */
+/* A sequence is throttled by tokens that the consumer has not acknowledged, and by records that it
+ * has not taken from the outbox yet. */
 static void once_throttle(struct step *step)
 {
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
@@ -299,7 +300,7 @@ static void once_wake(struct step *step)
     step->has_emitted = false;
 }
 
-/* Keys that all rows of a batch read together. */
+/* Keys that the rows of a batch read, summed over the rows. */
 static uint64_t once_keys(const struct model_batch *batch)
 {
     uint64_t keys = 0;
@@ -308,7 +309,7 @@ static uint64_t once_keys(const struct model_batch *batch)
     return keys;
 }
 
-/* All requests end; of those that come later each as it comes. */
+/* Ends all requests. Requests that come later end when they come, by the same call. */
 static void once_end_all(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
@@ -318,7 +319,7 @@ static void once_end_all(struct step *step)
         step_end_request(step, step->queue.all.first, ENGINE_FINISH_ERROR);
 }
 
-/* The device has failed, the note says how. */
+/* The device has failed; the error note says how. */
 static void once_fail(struct step *step)
 {
     LOG(LOG_ERROR, "engine_failed", LOG_NUMBER("engine", step->options.index),
@@ -327,7 +328,7 @@ static void once_fail(struct step *step)
     once_end_all(step);
 }
 
-/* Ends a part of the step and begins the next. */
+/* Ends one timed part of the step and begins the next. */
 static void once_time(struct step *step, enum step_time part, int64_t *began_ns)
 {
     int64_t now_ns = clock_mono_ns(step->options.clock);
@@ -335,7 +336,7 @@ static void once_time(struct step *step, enum step_time part, int64_t *began_ns)
     *began_ns = now_ns;
 }
 
-/* Computes the batch and draws its tokens, in `parts` parts. */
+/* Computes the batch of `parts` parts and samples its tokens. */
 static enum status once_compute(struct step *step, uint32_t parts, int64_t *began_ns)
 {
     const struct model_batch *batch = &step->batch.model;
@@ -382,7 +383,7 @@ bool step_once(struct step *step)
     bool has_moved = false;
     uint32_t parts = step_plan(step, &has_moved);
     step_tell_figures(step);
-    once_wake(step); /* a start or an end need not wait for the forward pass */
+    once_wake(step); /* the START or END of a request need not wait for the forward pass */
     if (parts > 0 && once_compute(step, parts, &began_ns) != STATUS_OK)
         once_fail(step);
     ASSERT_SLOW(step_queue_check(&step->queue));
@@ -397,7 +398,7 @@ bool step_once(struct step *step)
     return has_moved;
 }
 
-/* Until the next deadline, negative when there is none. */
+/* Microseconds until the engine thread has to look again; negative = until the inbox is rung. */
 static int64_t run_sleep_us(const struct step *step)
 {
     const struct ticket *tickets = step->options.tickets->slots;
@@ -421,7 +422,7 @@ static int64_t run_sleep_us(const struct step *step)
     return left_us > 0 ? left_us : 0;
 }
 
-/* Who watches wants to see that this thread lives, also when nothing is to be done. */
+/* As run_sleep_us, but short enough for the pulse, which shows that this thread lives. */
 static int64_t run_nap_us(const struct step *step)
 {
     const int64_t sleep_us = run_sleep_us(step);

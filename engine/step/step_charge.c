@@ -13,7 +13,7 @@ void step_charge_leave(struct step *step, uint32_t slot)
     scheduler_fair_leave(&step->fair, step->options.tickets->slots[slot].client);
 }
 
-/* It is the operator's, on nobody's account. */
+/* Whether it is a published prompt: the operator's, charged to no account. */
 static bool charge_is_operators(const struct step *step, const struct sequence *sequence)
 {
     return step->options.tickets->slots[sequence->slot].asked.is_published;
@@ -29,7 +29,7 @@ void step_charge_found(struct step *step, struct sequence *sequence)
 {
     if (sequence->is_found_charged)
         return;
-    sequence->is_found_charged = sequence->computed > 0; /* else with its first rows */
+    sequence->is_found_charged = sequence->computed > 0; /* else step_charge_rows sets it */
     sequence->reached = sequence->computed;
     charge(step, sequence, sequence->computed * SCHEDULER_PRICE_CACHED);
 }

@@ -1,31 +1,33 @@
-/* step_charge: what is done for a request is charged to its client, when it is done.
+/* step_charge: charges what is done for a request to its client, at the time it is done.
  *
  * Owns:     nothing; it writes accounts (scheduler_fair), reports and figures.
  * Thread:   engine thread only.
- * Cost:     O(1) a part; rows of a prompt that others follow O(followers' tenants).
+ * Cost:     O(1) a part; for a prompt that others follow O(clients of the followers).
  * Not here: prices and accounts (scheduler_fair), money and quotas (auth).
  */
 #pragma once
 
 #include "engine/step/step_state.h"
 
-/* The request comes in and goes; between the two it has an account. */
+/* A request comes and goes; in between ticket->client is its account. */
 void step_charge_enter(struct step *step, uint32_t slot);
 void step_charge_leave(struct step *step, uint32_t slot);
 
-/* At its first look into the cache a choice has found so much. */
+/* Charges what a choice has found in the cache at its first lookup. */
 void step_charge_found(struct step *step, struct sequence *sequence);
-/* Rows [from, end) of its text were computed: those of its prompt are divided among all tenants
- * that wait for them; those computed before, until others took their pages, are nobody's. */
+/* Rows [from, end) of a sequence were computed. Prompt rows are divided among the clients that wait
+ * for them. Rows computed again after a preemption are charged to nobody. Generated tokens are
+ * charged by step_charge_token. */
 void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t from, uint32_t end);
-/* What a token of a request takes to draw, after so many (sampler_work). */
+/* Work of sampling the next token of a request after `generated` tokens (sampler_work). */
 double step_charge_work(const struct step *step, uint32_t slot, uint32_t generated);
-/* One token was generated: the more it took to draw, the more is charged. */
+/* Charges one generated token, and the work of sampling it. */
 void step_charge_token(struct step *step, const struct sequence *sequence);
-/* So many of its guesses were computed; < 0: were right, and are charged as tokens. */
+/* Charges the rows of `guesses` draft tokens. A negative number takes the charge of accepted ones
+ * back, which are charged as tokens instead. */
 void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses);
-/* Pages held during a step, of everybody. */
+/* Charges each sequence for the pages that it holds during a step. */
 void step_charge_pages(struct step *step);
 
-/* In this step a client's request waits for what a sequence computes. */
+/* In this step a request of `client` waits for the prompt that the sequence `leader` computes. */
 void step_charge_follow(struct step *step, uint32_t leader, uint32_t client);

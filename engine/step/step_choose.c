@@ -2,7 +2,7 @@
 
 #include "engine/step/step_state.h"
 
-/* Of the token at `last` + 1 + `ahead`, which is drawn from a row of logits. */
+/* Asks for the token at position token_count + `ahead`, to be sampled from logit row `row`. */
 static void ask_draw(struct step *step, const struct step_part *part, uint32_t row, uint32_t ahead)
 {
     const struct batch *batch = &step->batch;
@@ -28,8 +28,8 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     drawer_ask(&step->drawer, &ask);
 }
 
-/* Rows of the prompt that are scored; the last row of a sequence draws, if it was planned, and
- * those of guesses behind it. */
+/* Asks for the scores of prompt rows, and for the token after the sequence's last row, if that row
+ * is in the part, and those after the draft rows behind it. */
 static void ask_part(struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];

@@ -1,11 +1,12 @@
-/* step_choose: which rows of a step draw a token, and what is told of the others.
+/* step_choose: asks the drawer for what a step needs of its rows: tokens and log-probabilities.
  *
  * Owns:     nothing; it asks the step's drawer.
  * Thread:   engine thread only.
- * Cost:     O(rows that want logits); no allocation.
- * Not here: drawing (drawer), what becomes of a token (step_token).
+ * Cost:     O(rows with logits); no allocation.
+ * Not here: sampling (drawer), what becomes of a token (step_token).
  *
- * A row behind a guess is drawn as if the guess were right: when it is not, nobody asks for it.
+ * The row of a draft token is sampled as if the draft were right. If it is wrong, the result of the
+ * row is never read.
  */
 #pragma once
 
@@ -13,5 +14,5 @@
 
 struct step;
 
-/* Asks for the first `parts` parts, which are planned and of which nothing is told yet. */
+/* Asks for the first `parts` parts of the batch, before the forward pass. */
 void step_choose_ask(struct step *step, uint32_t parts);

@@ -4,14 +4,14 @@
 
 enum { TERMS = 3, SWEEPS = 64 };
 
-/* Weight of the last fit, as so many steps that would have agreed with it. */
+/* Weight of the last fit: that of half an average step of the window. */
 static const double kept_steps = 0.5;
 
-/* How far a slower step draws the best one up, and a refusal draws it down. */
+/* How far a slower step raises the best one, and a refusal lowers it. */
 static const double best_rise = 1.0 / 16;
 static const double best_doubt = 1.0 / 16;
 
-/* The same of what choosing a token takes. */
+/* The same for the time of sampling. */
 static const double draw_rise = 1.0 / 4;
 static const double draw_fall = 1.0 / 32;
 
@@ -31,7 +31,7 @@ static void best_add(struct step_cost *cost, double rows, double us)
     }
 }
 
-/* A step of more rows takes no less than one of fewer, and no more for each of them. */
+/* A step of more rows takes at least as long as one of fewer, and at most as long for each row. */
 double step_cost_least(const struct step_cost *cost, double rows, double rows_max)
 {
     double chunk = rows < rows_max ? rows : rows_max;
@@ -112,7 +112,7 @@ void step_cost_draw(struct step_cost *cost, double work, double us)
     if (work <= 0 || us <= 0)
         return;
     double each = us / work;
-    /* A thread that was held up once says little about what drawing takes. */
+    /* One delay of a thread says little about what sampling takes. */
     if (cost->fit.draw_us > 0 && each > 2 * cost->fit.draw_us)
         each = 2 * cost->fit.draw_us;
     double change = each - cost->fit.draw_us;

@@ -1,22 +1,24 @@
-/* step_cost: what a step will take, learnt from the steps before it.
+/* step_cost: predicts what a step takes, learnt from the steps before it.
  *
  * Owns:     a window of measured steps and the line that is fitted through them.
  * Thread:   engine thread only.
- * Cost:     a few microseconds each STEP_COST_EVERY steps, else a store.
+ * Cost:     a few microseconds every STEP_COST_EVERY steps, else a store.
  * Not here: what to do with the prediction (scheduler).
  *
- * A step takes fixed + rows × row + keys × key microseconds: weights are read once, each row is
- * multiplied with them, each row reads its keys. Least squares of relative errors over the window,
- * no factor below 0, drawn a little towards the last fit, so that steps which are all alike teach
- * what they can and make nobody forget the rest. All three are then scaled so that nine of ten
- * steps of the window take no longer than predicted: on a busy machine steps take 1.4 times.
+ * A step takes fixed + rows × row + keys × key microseconds: the weights are read once, each row is
+ * multiplied with them, and each row reads its keys. The fit minimises the squared relative errors
+ * over the window with no factor below 0. It is pulled a little towards the last fit, so that a
+ * window of equal steps does not destroy what other steps have taught. `bound` is the fit scaled so
+ * that nine of ten steps of the window take no longer than predicted; on a busy machine the scale
+ * is about 1.4.
  *
- * Choosing tokens comes on top, in the same time for as much work: what it takes is averaged apart,
- * rising fast and falling slowly, since a prompt's rows have nothing to choose.
+ * Sampling comes on top, as microseconds for each unit of work (sampler_work). It is averaged
+ * apart, rising fast and falling slowly; prompt rows without sampling do not count.
  *
- * The line is for steps like those in the window. Drawn out to a whole prompt it tells nothing: of
- * decodes on a machine that gets busy it learns that a key costs a millisecond, and a prompt has
- * millions. For that there is the step of the least time a row.
+ * The line holds for steps like those in the window. It must not be extrapolated to a whole prompt:
+ * from decodes on a machine that gets busy it may learn that a key costs a millisecond, and a
+ * prompt has millions of keys. step_cost_least therefore uses the step with the least time for each
+ * row.
  */
 #pragma once
 
@@ -34,33 +36,34 @@ struct step_cost {
         double us;
     } samples[STEP_COST_WINDOW];
     uint32_t next;
-    uint64_t count; /* ever added */
+    uint64_t count; /* steps since the start */
     struct {
-        double rows; /* 0: no step yet */
-        double us;   /* falls at once, rises slowly with steps of about as many rows */
+        double rows; /* 0 = no step yet */
+        double us;   /* falls at once, rises slowly with steps of at least half as many rows */
     } best;
     struct scheduler_cost fit;   /* of the mean */
-    struct scheduler_cost bound; /* of nine in ten; all 0 until there is a fit */
+    struct scheduler_cost bound; /* of nine steps in ten; all 0 until there is a fit */
 };
 
-/* `keys` is what all rows of the step read together. A step that took no time is passed over. */
+/* Adds a step. `keys` is the sum of keys that its rows read. A step with us <= 0 is ignored. */
 void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t us);
 
-/* Whether there is a fit: before it nothing is known, and 0 is no prediction. */
+/* Whether there is a fit. Before it, predictions of 0 mean nothing. */
 static inline bool step_cost_is_known(const struct step_cost *cost)
 {
     return cost->count >= STEP_COST_EVERY;
 }
 
-/* Choosing tokens of so much work (sampler_work) took so long, behind the pass of that step. */
+/* Sampling `work` (sampler_work) took `us` microseconds after the forward pass of a step. */
 void step_cost_draw(struct step_cost *cost, double work, double us);
 
+/* Microseconds, without sampling, that `cost` predicts. */
 double step_cost_predict(const struct scheduler_cost *cost, double rows, double keys);
 
-/* What `rows` rows take at the least, in microseconds, in steps of `rows_max` rows at most: by the
- * step of the least time a row. 0 when nothing is known. */
+/* The least microseconds that `rows` rows take in steps of at most `rows_max` rows, by the step
+ * with the least time for each row. 0 when no step was seen. */
 double step_cost_least(const struct step_cost *cost, double rows, double rows_max);
 
-/* Somebody was turned away because of step_cost_least, who might have shown that it is less by now:
- * the next guess is bolder. */
+/* A request was refused because of step_cost_least, so it could not show that the machine is faster
+ * by now: lowers the next predictions a little. */
 void step_cost_doubt(struct step_cost *cost);

@@ -5,21 +5,20 @@
 #include "config/base/mem.h"
 #include "engine/draft/draft_read.h"
 
-/* What is believed of a text of which nothing is known: that one guess in two is right. */
+/* Assumed acceptance rate of a sequence of which nothing is known. */
 static const double rate_first = 0.5;
 
-/* How far a judged guess moves the belief, and one that was not worth its row moves it back: who
- * was wrong for long tries again. */
+/* How far a verified draft token moves the rate; and how far a draft that was not worth its rows
+ * moves it back towards rate_first, so that a sequence of bad drafts tries again. */
 static const double rate_learn = 1.0 / 8;
 static const double rate_forget = 1.0 / 64;
 
-/* The time of a model's guess, while nobody guesses because of it, is believed to get less: one
- * that took long, as the first may, does not end all guessing. The next look is hundreds of steps
- * away. */
+/* While a draft model is left out for its time, the assumed time of a pass shrinks: one slow pass,
+ * such as the first, must not end speculation. The next try is hundreds of steps away. */
 static const double guess_forget = 1.0 / 1024;
 
-/* A step with guesses may take so many times as long as without, if that is more than the step's
- * limit: a large model's steps are beyond it whatever is planned. */
+/* A step with drafts may take this many times as long as without, even beyond the step's limit: the
+ * steps of a large model exceed it whatever is planned. */
 static const double limit_stretch = 1.25;
 
 enum status step_draft_init(struct step_draft *draft, uint32_t places)
@@ -31,7 +30,7 @@ enum status step_draft_init(struct step_draft *draft, uint32_t places)
     };
     if (draft->places == NULL || draft->entries == NULL || draft->asks == NULL) {
         step_draft_deinit(draft);
-        FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", places);
+        FAIL(STATUS_NO_MEMORY, "no memory for the drafts of %u sequences", places);
     }
     for (uint32_t i = 0; i < places; i++)
         draft->places[i].lookup.entries = draft->entries + (size_t)i * DRAFT_LOOKUP_NUMBERS;
@@ -59,15 +58,15 @@ void step_draft_deinit(struct step_draft *draft)
     *draft = (struct step_draft){0};
 }
 
-/* --- the step as it stands --- */
+/* --- load of the step --- */
 
 struct load {
     uint32_t rows;
     uint32_t logit_rows;
     double keys;
-    double tokens;    /* that it is expected to generate */
+    double tokens;    /* that the step is expected to generate */
     uint32_t passes;  /* of the draft model */
-    bool is_declined; /* somebody could have guessed, and it would not have paid */
+    bool is_declined; /* a sequence could have had drafts, and they would not have paid */
 };
 
 /* Σ of position + 1 over `rows` rows from position `first`. */
@@ -93,7 +92,7 @@ static struct load load_planned(const struct step *step, uint32_t parts)
     return load;
 }
 
-/* With `guesses` more rows behind a text of `count` tokens, of which so many are expected right. */
+/* Adds `guesses` draft rows after `count` tokens, of which `right` are expected to be accepted. */
 static struct load load_with(const struct load *load, uint32_t count, uint32_t guesses,
                              double right)
 {
@@ -104,12 +103,13 @@ static struct load load_with(const struct load *load, uint32_t count, uint32_t g
                          .passes = load->passes > guesses ? load->passes : guesses};
 }
 
+/* Whether drafts come from a model, in passes that take time. */
 static bool has_passes(const struct step *step)
 {
     return step->options.speculation != ENGINE_SPECULATION_LOOKUP;
 }
 
-/* With the time that the guesses of a model take. */
+/* Predicted time, with the passes of a draft model. */
 static double load_us(const struct step *step, const struct scheduler_cost *cost,
                       const struct load *load)
 {
@@ -117,7 +117,7 @@ static double load_us(const struct step *step, const struct scheduler_cost *cost
            (has_passes(step) ? load->passes * step->draft.guess_us : 0);
 }
 
-/* What the step may take with guesses; 0 = any time. */
+/* What the step may take with drafts; 0 = no bound. */
 static double load_limit_us(const struct step *step, const struct load *planned, double limit_us)
 {
     double least_us =
@@ -125,7 +125,7 @@ static double load_limit_us(const struct step *step, const struct load *planned,
     return limit_us > 0 && limit_us < least_us ? least_us : limit_us;
 }
 
-/* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
+/* Whether `with` gives more tokens for its time than `without`. True while no cost is known. */
 static bool load_pays(const struct step *step, const struct load *without, const struct load *with,
                       double limit_us)
 {
@@ -144,9 +144,9 @@ static uint32_t less(uint32_t most, uint64_t room)
     return room < most ? (uint32_t)room : most;
 }
 
-/* Its one row is of its last token, and nobody of its class has a claim on what it is charged: how
- * far a client may run ahead of others is planned without guesses. (In a window or static batch no
- * limit is planned, and nobody guesses.) */
+/* A sequence may have drafts when its one row is that of its last token, and when no client of its
+ * class has a claim on what it is charged: limits between clients are planned without drafts. (In a
+ * window or static batch no limit is planned, and no sequence has drafts.) */
 static bool part_may_guess(const struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
@@ -155,7 +155,8 @@ static bool part_may_guess(const struct step *step, const struct step_part *part
            sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
 }
 
-/* Guesses that there is room for, whatever becomes of them. */
+/* Draft tokens that there is room for in rows, logits, pages, the request's length and its events.
+ * */
 static uint32_t part_most(const struct step *step, const struct step_part *part,
                           const struct load *load)
 {
@@ -169,11 +170,12 @@ static uint32_t part_most(const struct step *step, const struct step_part *part,
     most = less(most, rows_max - load->rows);
     most = less(most, step->options.logit_rows_max - load->logit_rows);
     most = less(most, pages * step->pool.layout.page_tokens - sequence->token_count);
-    /* One token is told whatever is guessed. */
+    /* The step generates one token whether or not drafts are accepted. */
     most = less(most, ticket->tokens_max - sequence_generated(sequence) - 1);
     return less(most, LIMIT_UNDELIVERED_TOKENS - sequence->undelivered - 1);
 }
 
+/* Expected number of accepted tokens among `guesses`, each accepted with chance `rate`. */
 static double part_right(double rate, uint32_t guesses)
 {
     double right = 0;
@@ -185,6 +187,7 @@ static double part_right(double rate, uint32_t guesses)
     return right;
 }
 
+/* What is kept of the sequence, begun anew when the slot has another sequence. */
 static struct step_draft_place *part_place(struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
@@ -222,8 +225,8 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     load->is_declined = true;
 }
 
-/* Tokens of texts new to a draft model that it may read in this step. All in the step wait for them
- * and nobody is charged: who is alone, and keeps no more urgent work waiting, may read the most. */
+/* Tokens of a new text that a draft model may read in this step. The whole step waits for it and
+ * nobody is charged: the most only when one client is alone and delays no more urgent work. */
 static uint32_t ask_read_most(const struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
@@ -247,7 +250,7 @@ static void ask_all(struct step *step, uint32_t count)
         draft_guess_exit(&draft->exit, &step->pool, &step->open, drawer, draft->asks, count);
 }
 
-/* The model guesses for all of them at once. */
+/* The model drafts for all sequences at once. */
 static void ask_model(struct step *step, uint32_t parts)
 {
     struct step_draft *draft = &step->draft;
@@ -281,12 +284,12 @@ static void ask_model(struct step *step, uint32_t parts)
         part->drafts = draft->asks[next++].guesses;
     }
     double guess_us = (double)draft->model_us / passes;
-    if (is_whole) /* else it read texts that were new to it */
+    if (is_whole) /* else it spent time on reading texts that were new to it */
         draft->guess_us += (guess_us - draft->guess_us) * (draft->guess_us > 0 ? rate_learn : 1);
 }
 
-/* What the guesses that were made cost this step, and what one that is right is worth: the time
- * in which the step gives a token without them. */
+/* Observes what drafts cost this step, and notes what an accepted token saves: the time in which
+ * the step gives one token without drafts. */
 static void tell_cost(struct step *step, uint32_t parts, const struct load *without)
 {
     struct load with = *without;
@@ -302,7 +305,7 @@ static void tell_cost(struct step *step, uint32_t parts, const struct load *with
     const struct scheduler_cost *fit = &step->cost.fit;
     double without_us = step_cost_predict(fit, without->rows, without->keys);
     double with_us = step_cost_predict(fit, with.rows, with.keys) + (double)step->draft.model_us;
-    step->draft.token_us = without_us / without->tokens; /* who guesses, generates */
+    step->draft.token_us = without_us / without->tokens; /* a step with drafts generates tokens */
     metric_observe(step->metrics.draft_spent, fmax(with_us - without_us, 0) * 1e-6);
 }
 
@@ -328,7 +331,7 @@ void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint
     double *rate = &step->draft.places[index].rate;
     for (uint32_t i = 0; i < accepted; i++)
         *rate += (1 - *rate) * rate_learn;
-    if (accepted < drafted) /* those behind the first wrong one were not judged */
+    if (accepted < drafted) /* those after the first wrong one were not verified */
         *rate -= *rate * rate_learn;
     if (step->options.draft_model != NULL)
         draft_read_judged(step->options.draft_model, index,

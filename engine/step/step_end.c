@@ -63,7 +63,7 @@ void step_end_request(struct step *step, uint32_t slot, enum engine_finish finis
                         "the request was cancelled before it started");
         else
             status_fail(STATUS_DEADLINE, __FILE__, __LINE__, NULL,
-                        "the request's time was over before it started");
+                        "the request's deadline passed before it started");
         step_end_refuse(step, slot);
         return;
     }

@@ -2,7 +2,7 @@
 
 #include "engine/step/step_prefix.h"
 
-/* Weight of the last gap among those before it. */
+/* Weight of the newest gap in the moving average. */
 static const double gap_weight = 1.0 / 16;
 
 uint32_t step_explain_coarse(uint64_t number)
@@ -28,13 +28,13 @@ void step_explain_admitted(struct step *step, const struct ticket *ticket)
                                   memory_order_relaxed);
     }
     gap->last_us = step->now_us;
-    gap->was_waited_for = step->queue.by_class[class] > 1; /* it stands there itself */
+    gap->was_waited_for = step->queue.by_class[class] > 1; /* the queue still has this request */
     if (step_cost_is_known(&step->cost))
         atomic_store_explicit(&step->figures.row_ns, (uint64_t)(step->cost.fit.row_us * 1000),
                               memory_order_relaxed);
 }
 
-/* Requests of the class that come in before it at least: clients take turns. */
+/* At least this many requests of the class are admitted before it, since clients take turns. */
 static uint64_t in_time_ahead(const struct step *step, const struct ticket *ticket)
 {
     const struct step_queue *queue = &step->queue;
@@ -45,7 +45,7 @@ static uint64_t in_time_ahead(const struct step *step, const struct ticket *tick
     return in_class < in_turns ? in_class : in_turns;
 }
 
-/* Of the rest of its prompt, at the least: whoever might be in time is not turned away. */
+/* The least time of the rest of the prompt: a request that may be in time must not be refused. */
 static double in_time_prefill_us(struct step *step, struct ticket *ticket)
 {
     if (!step_prefix_find(step, ticket))
@@ -68,7 +68,7 @@ bool step_explain_in_time(struct step *step, uint32_t slot)
         return true;
     step_cost_doubt(&step->cost);
     status_fail(STATUS_DEADLINE, __FILE__, __LINE__, NULL,
-                "the request's time would be over before it started: its first token is to be "
+                "the deadline would pass before the request starts: its first token can be "
                 "expected in about %u ms",
                 step_explain_coarse((uint64_t)(us / 1000)));
     return false;

@@ -18,8 +18,8 @@ void step_lower_arrived(struct step *step, uint32_t slot)
         lower_set(ticket);
 }
 
-/* Between leaving and coming in again an account of the old class may go: there is always room for
- * one a request. */
+/* Between step_charge_leave and step_charge_enter the old account may be freed; there is always
+ * room for one account for each request. */
 static void lower_request(struct step *step, uint32_t slot)
 {
     struct ticket *ticket = &step->options.tickets->slots[slot];

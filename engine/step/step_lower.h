@@ -1,19 +1,19 @@
-/* step_lower: a request that goes on in the lowest class.
+/* step_lower: moves a request to the lowest class.
  *
- * Owns:     nothing; it writes tickets, the queue and who is charged.
+ * Owns:     nothing; it writes tickets, the queue, accounts and the owner of swap lists.
  * Thread:   engine thread only.
- * Cost:     a load a step; all requests once whenever one was lowered.
- * Not here: who is lowered and why (the edge's limits), what a class gets (scheduler).
+ * Cost:     one load a step; O(requests + those lowered × running) after a call of engine_lower.
+ * Not here: which request is lowered and why (the edge's limits), what a class gets (scheduler).
  *
- * What it was charged so far stays with its client in the class it leaves; it begins anew as a
- * client of the lowest class. A request that waits goes to the end of its client's line there. What
- * was moved to host memory for it is kept there as of its old class until it comes back.
+ * What the request was charged so far stays with its client in the class it leaves; from then on it
+ * belongs to the tenant's client in the lowest class. A waiting request goes to the end of that
+ * client's queue. Pages that were swapped out for it are kept as those of the lowest class.
  */
 #pragma once
 
 #include "engine/step/step_state.h"
 
-/* Before it is entered: it is of the lowest class already if it was lowered on its way. */
+/* For a request that is not in the queue yet: applies a call that came while it was prepared. */
 void step_lower_arrived(struct step *step, uint32_t slot);
-/* All that were lowered since the last step. */
+/* Applies all calls since the last step. */
 void step_lower_all(struct step *step);

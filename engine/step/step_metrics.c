@@ -4,10 +4,10 @@
 
 static const char pages_name[] = "banyan_kv_pages", pages_help[] = "KV pages by state.";
 
-/* Where an engine's series go. */
+/* The registry that an engine's series go to. */
 struct series {
     struct metrics *metrics;
-    const char *label; /* of all of them, "" = none */
+    const char *label; /* of all series; "" = none */
 };
 
 static struct metric *find(const struct series *to, enum metric_kind kind, const char *name,
@@ -40,7 +40,7 @@ static void init_cache(struct step_metrics *out, const struct series *to)
     out->cache_queries = plain(to, METRIC_COUNTER, "banyan_prefix_cache_queries_tokens_total",
                                "Tokens of prompts that were looked up in the prefix cache.", "");
     out->cache_hits = plain(to, METRIC_COUNTER, "banyan_prefix_cache_hits_tokens_total",
-                            "Tokens of them that were found.", "");
+                            "Tokens of prompts that were found in the prefix cache.", "");
     out->evicted_host = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"host\"");
     out->evicted_dropped = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"dropped\"");
     out->pages_free = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"free\"");
@@ -48,19 +48,17 @@ static void init_cache(struct step_metrics *out, const struct series *to)
     out->pages_cached = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"cached\"");
     out->pages_pinned = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
     out->pages_host = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
-    out->pages_host_total =
-        gauge(to, "banyan_kv_host_pages", "Pages that host memory has room for.");
-    out->token_bytes = gauge(to, "banyan_kv_token_bytes", "Bytes of KV pages that a token takes.");
+    out->pages_host_total = gauge(to, "banyan_kv_host_pages", "Pages that fit in host memory.");
+    out->token_bytes = gauge(to, "banyan_kv_token_bytes", "Bytes of KV pages for one token.");
 }
 
 static void init_pauses(struct step_metrics *out, const struct series *to)
 {
     static const char preemptions[] = "banyan_preemptions_total";
-    static const char preemptions_help[] =
-        "Sequences that lost their pages to others, by how they come back.";
+    static const char preemptions_help[] = "Sequences that were preempted, by how they resume.";
     static const char bytes[] = "banyan_swap_bytes_total";
     static const char bytes_help[] =
-        "Copied between the pool and host memory for paused sequences.";
+        "Bytes copied between the pool and host memory for preempted sequences.";
     out->preemptions_swap =
         plain(to, METRIC_COUNTER, preemptions, preemptions_help, "way=\"swap\"");
     out->preemptions_recompute =
@@ -68,30 +66,29 @@ static void init_pauses(struct step_metrics *out, const struct series *to)
     out->swap_out = plain(to, METRIC_COUNTER, bytes, bytes_help, "direction=\"out\"");
     out->swap_in = plain(to, METRIC_COUNTER, bytes, bytes_help, "direction=\"in\"");
     out->swap_seconds = plain(to, METRIC_HISTOGRAM, "banyan_swap_seconds",
-                              "Time that the copies of a step took, where there were any.", "");
+                              "Time of the copies that a swap out or a swap in took.", "");
     out->tokens_overhead = plain(to, METRIC_COUNTER, "banyan_overhead_tokens_total",
-                                 "Tokens computed once more, because others took their pages.", "");
+                                 "Tokens computed again after a preemption.", "");
     out->floor = gauge(to, "banyan_class_floor_ratio",
-                       "Of each second's tokens, for each lower class that has work.");
+                       "Share of each second's tokens for each lower class that has work.");
     out->fair_pauses = plain(to, METRIC_COUNTER, "banyan_fair_pauses_total",
-                             "Pauses for the fairness of tenants of one class.", "");
+                             "Preemptions for the fairness of tenants of one class.", "");
 }
 
 static void init_drafts(struct step_metrics *out, const struct series *to)
 {
     static const double lengths[] = {0, 1, 2, 3};
     static const char tokens[] = "banyan_draft_tokens_total";
-    static const char tokens_help[] =
-        "Guessed tokens (--speculation), by what they turned out to be.";
+    static const char tokens_help[] = "Draft tokens (--speculation), by result of verification.";
     out->drafts_accepted = plain(to, METRIC_COUNTER, tokens, tokens_help, "result=\"accepted\"");
     out->drafts_rejected = plain(to, METRIC_COUNTER, tokens, tokens_help, "result=\"rejected\"");
     out->draft_length = find(to, METRIC_HISTOGRAM, "banyan_draft_accepted_length",
-                             "Tokens that a sequence with guesses was ahead by in one step.", "",
+                             "Accepted draft tokens of a sequence with drafts in one step.", "",
                              lengths, sizeof(lengths) / sizeof(lengths[0]));
     static const char seconds[] = "banyan_draft_seconds";
     static const char seconds_help[] =
-        "Time that guesses made steps longer by, and that those which were right saved; saved ÷ "
-        "spent is what guessing gains. Beside what a draft takes, by the fitted cost of rows.";
+        "Time that drafts added to steps (spent), and time that accepted tokens saved (saved); "
+        "saved / spent is the gain of speculation. Rows are counted by their fitted cost.";
     out->draft_spent = plain(to, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"spent\"");
     out->draft_saved = plain(to, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"saved\"");
 }
@@ -105,14 +102,14 @@ static void init_times(struct step_metrics *out, const struct series *to)
     };
     for (unsigned i = 0; i < STEP_TIME_COUNT; i++)
         out->seconds[i] = plain(to, METRIC_HISTOGRAM, "banyan_step_seconds",
-                                "Time of steps with rows, by part.", labels[i]);
+                                "Time of the parts of steps with rows.", labels[i]);
 }
 
 static void init_class(struct step_class_metrics *out, const struct series *to, const char *name)
 {
     static const char sequences[] = "banyan_sequences";
     static const char sequences_help[] =
-        "Sequences by state, and requests that wait to become some.";
+        "Sequences by state, and requests that wait to become sequences.";
     const struct {
         struct metric **to;
         const char *state;
@@ -127,21 +124,22 @@ static void init_class(struct step_class_metrics *out, const struct series *to, 
     }
     snprintf(labels, sizeof labels, "class=\"%s\"", name);
     out->rows = plain(to, METRIC_COUNTER, "banyan_class_tokens_total",
-                      "Rows of steps: tokens of prompts computed, and generated.", labels);
+                      "Rows of steps: prompt tokens computed, and tokens generated.", labels);
     out->queue_seconds = plain(to, METRIC_HISTOGRAM, "banyan_queue_seconds",
-                               "From submit to the first row of a request.", labels);
+                               "Time from submit to the admission of a request.", labels);
     out->first_token_seconds = plain(to, METRIC_HISTOGRAM, "banyan_engine_first_token_seconds",
-                                     "From submit to the first token of a request.", labels);
+                                     "Time from submit to the first token of a request.", labels);
     out->inter_token_seconds = plain(to, METRIC_HISTOGRAM, "banyan_inter_token_seconds",
-                                     "Between two tokens of a sequence.", labels);
+                                     "Time between two tokens of a sequence.", labels);
     out->fair_spread =
         plain(to, METRIC_GAUGE, "banyan_fair_spread_tokens",
               "Largest difference of weighted service between tenants that have work.", labels);
-    out->fair_bound = plain(to, METRIC_GAUGE, "banyan_fair_bound_tokens",
-                            "What that may be at most, by the least weight among them.", labels);
+    out->fair_bound =
+        plain(to, METRIC_GAUGE, "banyan_fair_bound_tokens",
+              "Upper bound of the spread, by the least weight among the tenants.", labels);
     out->fair_forgotten =
         plain(to, METRIC_COUNTER, "banyan_fair_forgotten_tokens_total",
-              "Weighted service that others had and a tenant with work is not owed for.", labels);
+              "Weighted service that a tenant with work lacks and is no longer owed.", labels);
 }
 
 void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const char *label)
@@ -158,9 +156,8 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const 
     out->tokens_generated = plain(to, METRIC_COUNTER, tokens, tokens_help, "kind=\"generated\"");
     out->batch_rows = find(to, METRIC_HISTOGRAM, "banyan_batch_rows", "Rows of a step.", "", rows,
                            sizeof(rows) / sizeof(rows[0]));
-    out->batch_utilization =
-        gauge(to, "banyan_batch_utilization",
-              "Sequences that compute, of those that may compute at once (--sequences).");
+    out->batch_utilization = gauge(to, "banyan_batch_utilization",
+                                   "Sequences that compute, as a fraction of --sequences.");
     init_cache(out, to);
     init_pauses(out, to);
     init_drafts(out, to);
@@ -169,7 +166,7 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const 
         init_class(&out->classes[i], to, service_class_name((enum service_class)i));
 }
 
-/* How far apart those clients of a class are that want more than they have, and may be. */
+/* Sets the spread of service among the backlogged clients of a class, and its bound. */
 static void figures_spread(const struct scheduler_fair *fair, enum service_class class,
                            const struct step_class_metrics *out)
 {
@@ -189,7 +186,8 @@ static void figures_spread(const struct scheduler_fair *fair, enum service_class
     metric_set(out->fair_bound, 2 * scheduler_fair_slack(fair, weight));
 }
 
-/* The spread never shows more than U + Q: what goes beyond is forgotten at once, and told here. */
+/* The spread never exceeds U + Q (scheduler_fair): what goes beyond is forgotten at once
+ * and counted here. */
 static void figures_forgotten(struct step_metrics *metrics, const struct scheduler_fair *fair)
 {
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {

@@ -1,4 +1,4 @@
-/* step_metrics_state: the series of a step, and what their counters have been told.
+/* step_metrics_state: the metric series of a step, and what their counters have been given so far.
  *
  * Owns:     pointers into a registry; all NULL when no metrics are kept.
  * Thread:   engine thread only.
@@ -11,8 +11,8 @@
 #include "config/base/service_class.h"
 #include "engine/kv/prefix_cache.h"
 
-/* Where the time of a step with rows goes: forward is all that kernels compute but the drawing of
- * tokens (choose) and the guesses of a draft model (guess). */
+/* Parts of the time of a step with rows. Forward is all that kernels compute, without sampling
+ * (choose) and the passes of a draft model (guess). */
 #define STEP_TIMES(X)                                                                              \
     X(PLAN, "plan")                                                                                \
     X(GUESS, "guess") X(FORWARD, "forward") X(CHOOSE, "choose") X(DELIVER, "deliver")
@@ -67,10 +67,10 @@ struct step_metrics {
         struct metric *fair_bound;
         struct metric *fair_forgotten;
     } classes[SERVICE_CLASS_COUNT];
-    /* What the counters have been told. */
+    /* What the counters have been given so far. */
     struct prefix_figures cache_told;
     uint64_t overhead_told;
     uint64_t pauses_told;
     uint64_t forgotten_told[SERVICE_CLASS_COUNT];
-    int64_t spread_part; /* of scheduler_fair's time, when fairness was looked at last */
+    int64_t spread_part; /* scheduler_fair's now_part when the spread was computed last */
 };

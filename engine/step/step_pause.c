@@ -3,7 +3,7 @@
 #include "engine/step/step_prefix.h"
 #include "engine/step/step_tell.h"
 
-/* A stream that is only put off for so long is told that it is paused. */
+/* A stream that has had no rows for this long is told that it is paused. */
 static const int64_t held_told_us = 1000000;
 
 static void pause_tell(struct step *step, uint32_t index)
@@ -16,7 +16,8 @@ static void pause_tell(struct step *step, uint32_t index)
     sequence->is_pause_told = true;
 }
 
-/* Whether to bring its own pages back is predicted to take no longer than to compute them again. */
+/* Whether swapping the sequence's private pages in is predicted to take no longer than to compute
+ * them again. */
 static bool swap_pays(const struct step *step, const struct sequence *sequence)
 {
     if (step->options.preemption == ENGINE_PREEMPTION_RECOMPUTE)
@@ -44,7 +45,7 @@ static bool swap_out(struct step *step, uint32_t index)
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct kv_swap_figures before = step->swap.figures;
-    /* What is open is computed again: less than a group. */
+    /* Keys that are not packed yet are computed again: fewer than one group of tokens. */
     sequence->computed = kv_pool_tokens_packed(&step->pool, sequence->computed);
     sequence_trim(sequence, &step->pool);
     const struct kv_swap_owner owner = {
@@ -56,7 +57,7 @@ static bool swap_out(struct step *step, uint32_t index)
     if (sequence->computed == 0 || !swap_pays(step, sequence) ||
         !kv_swap_out(&step->swap, index, sequence->pages, &sequence->page_count, &owner))
         return false;
-    sequence_drop_pages(sequence, &step->pool); /* none are left; what it has is in the list */
+    sequence_drop_pages(sequence, &step->pool); /* kv_swap_out took all of them into the list */
     uint64_t pages = step->swap.figures.pages_out - before.pages_out;
     int64_t us = step->swap.figures.out_us - before.out_us;
     ticket->report.swapped_pages += (uint32_t)pages;
@@ -95,7 +96,7 @@ void step_pause(struct step *step, uint32_t index, const struct scheduler_grant 
     pause_tell(step, index);
 }
 
-/* Tokens that a list holds: it may have been cut. */
+/* Tokens in the pages of a swap list, whose end may have been dropped. */
 static uint32_t swapped_tokens(const struct step *step, uint32_t index)
 {
     const struct kv_swap_list *list = kv_swap_list(&step->swap, index);
@@ -111,7 +112,7 @@ void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequenc
         view->computed = swapped_tokens(step, index);
         view->found_pages = list->page_count;
         view->found_cost = list->host_count;
-        view->is_found_shared = true; /* what is in the pool stays while others hold it too */
+        view->is_found_shared = true; /* its pages in the pool stay while others hold them too */
         return;
     }
     step_prefix_look_again(step, sequence);
@@ -137,8 +138,8 @@ void step_pause_room(struct step *step, uint32_t pages)
         kv_swap_give_way(&step->swap, pages - available);
 }
 
-/* False when nothing was swapped, or the pages that it needs cannot be had: for those that were to
- * be given up for it, it held itself. It is computed again then. */
+/* False when nothing was swapped out, or when the pages that it needs are not available (the
+ * sequence may hold, itself, the pages that were to be given up for it). It is recomputed then. */
 static bool swap_in(struct step *step, uint32_t index)
 {
     struct sequence *sequence = &step->sequences.slots[index];

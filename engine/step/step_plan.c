@@ -10,7 +10,7 @@
 #include "engine/step/step_tell.h"
 #include "engine/step/step_view.h"
 
-/* So many steps may go by before the work waits for a sequence's pages. */
+/* Steps that a sequence is put off while its pages are copied; after them the step waits. */
 enum { ARRIVING_STEPS_MAX = 8 };
 
 static void plan_start(struct step *step, struct ticket *ticket)
@@ -28,7 +28,7 @@ static void plan_start(struct step *step, struct ticket *ticket)
     }
 }
 
-/* Behind what was found for them: a start says how much that was. */
+/* Emits START events, after the lookup in the cache: a START says how much was found. */
 static void plan_tell_starts(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
@@ -41,7 +41,7 @@ static void plan_tell_starts(struct step *step)
     }
 }
 
-/* Those of its client that came before it and have not started were passed. */
+/* Counts, for each earlier request of the same client that has not started, that it was passed. */
 static void plan_pass(struct step *step, const struct ticket *ticket)
 {
     struct ticket *tickets = step->options.tickets->slots;
@@ -52,7 +52,7 @@ static void plan_pass(struct step *step, const struct ticket *ticket)
     }
 }
 
-/* A candidate becomes a running sequence, the youngest; false when it is refused. */
+/* A candidate becomes a running sequence, the youngest; false when the request is refused. */
 static bool plan_admit(struct step *step, uint32_t slot)
 {
     struct ticket *ticket = &step->options.tickets->slots[slot];
@@ -71,8 +71,8 @@ static bool plan_admit(struct step *step, uint32_t slot)
     return true;
 }
 
-/* Pauses and admissions. The grants of those admitted move up behind those who ran, with
- * their view, so that both go by place in the order. */
+/* Preempts and admits. The grants and views of admitted candidates move up behind those of the
+ * running sequences, so that both arrays are indexed by the order. */
 static void plan_sequences(struct step *step, uint32_t running)
 {
     struct sequence_table *table = &step->sequences;
@@ -91,7 +91,7 @@ static void plan_sequences(struct step *step, uint32_t running)
     }
 }
 
-/* Whether a sequence with rows waits for pages that are on their way. Not for ever. */
+/* Whether a sequence with rows waits for pages that are being copied, within its bound of steps. */
 static bool plan_is_arriving(const struct step *step, uint32_t place)
 {
     const struct sequence *sequence = &step->sequences.slots[step->sequences.order[place]];
@@ -99,8 +99,8 @@ static bool plan_is_arriving(const struct step *step, uint32_t place)
            kv_pool_are_flying(&step->pool, sequence->pages, sequence->page_count);
 }
 
-/* Who has come back, or found pages in host memory, has rows when they are there: meanwhile others
- * compute. If nobody else does, the work waits. */
+/* A sequence that was swapped in, or found pages in host memory, gets rows when the copies are
+ * done. Meanwhile other sequences compute; if there is none, the step waits for the copies. */
 static void plan_arrivals(struct step *step)
 {
     const uint32_t count = step->sequences.order_count;
@@ -118,8 +118,9 @@ static void plan_arrivals(struct step *step)
     }
 }
 
-/* Takes the pages for rows of a sequence as planned. Where less was found or is left than the plan
- * was told, the rows are fewer, or none until the next step; how many. */
+/* Takes the pages for the planned rows of a sequence; returns the number of rows. When fewer
+ * tokens were found or fewer pages are left than the plan was shown, the rows are fewer, or none
+ * until the next step. */
 static uint32_t plan_rows(struct step *step, uint32_t place)
 {
     struct sequence *sequence = &step->sequences.slots[step->sequences.order[place]];
@@ -162,7 +163,8 @@ static void plan_add(struct step *step, struct step_part *part)
     part->logits_first = batch_add(&step->batch, &step->pool, &add);
 }
 
-/* Those that have rows; how many. Guesses come when all have their pages. */
+/* Fills step->parts and the batch; returns the number of parts. Draft tokens are added when all
+ * planned rows have their pages. */
 static uint32_t plan_parts(struct step *step, const struct scheduler_input *input, bool is_shared)
 {
     uint32_t parts = 0;
@@ -182,7 +184,8 @@ static uint32_t plan_parts(struct step *step, const struct scheduler_input *inpu
     return parts;
 }
 
-/* Floors are of what is executed: the plan's rows may be more, or fewer than those with guesses. */
+/* The floors of classes count the rows that are executed: they may differ from the planned ones by
+ * missing pages and by draft tokens. */
 static void plan_count(struct step *step, struct scheduler_fair_step *done, uint32_t parts)
 {
     memset(done->rows, 0, sizeof(done->rows));
@@ -205,7 +208,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     plan_sequences(step, input.running_count);
 
     batch_begin(&step->batch, &step->pool, &step->open);
-    /* All that was found is taken before anything is evicted to make room. */
+    /* Sequences take all that was found for them before anything is evicted to make room. */
     for (uint32_t i = 0; i < table->order_count; i++) {
         struct sequence *sequence = &table->slots[table->order[i]];
         if (step->grants[i].rows == 0 || sequence->page_count > 0)
@@ -221,6 +224,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     prefix_cache_make_ahead(&step->cache);
     plan_count(step, &plan.done, parts);
 
+    /* Throttled sequences that have lost their pages come last from now on. */
     for (uint32_t i = 0; i < table->count && plan.paused > 0; i++) {
         struct sequence *sequence = &table->slots[i];
         if (sequence->is_running && sequence->is_throttled && sequence->page_count == 0)

@@ -32,7 +32,7 @@ static struct prefix_view view_of_ticket(const struct ticket *ticket)
                                 .visible_group = asked->visible_group};
 }
 
-/* Whoever is paused may stay so for long: nobody waits for it. */
+/* A preempted sequence may stay so for long: no request follows it. */
 static bool follow_is_fill(const struct sequence *sequence)
 {
     return sequence->is_running && !sequence->is_throttled && !sequence->is_paused &&
@@ -63,8 +63,8 @@ void step_prefix_begin(struct step *step)
     }
 }
 
-/* At most `logits_from` tokens are of use: the row there has to be computed. True when `found` is
- * right now. */
+/* Looks up at most the first `logits_from` tokens: the row there has to be computed. False when the
+ * step may look up no more; otherwise `found` is valid. */
 static bool find(struct step *step, const struct ticket *ticket, const uint32_t *tokens,
                  uint32_t logits_from, struct ticket_found *found)
 {
@@ -113,15 +113,16 @@ void step_prefix_look_again(struct step *step, struct sequence *sequence)
 
 /* --- following --- */
 
-/* How many tokens of a request's prompt could come from a text of `count` tokens that goes on like
- * it for a page or more beyond what it finds; else 0. */
+/* Tokens that a request's prompt and `tokens` share, if they agree for a page or more beyond what
+ * the request finds in the cache; else 0. */
 static uint32_t follow_shared(const struct step *step, const struct ticket *ticket,
                               const uint32_t *tokens, uint32_t count)
 {
     const uint32_t page = page_tokens(step);
     uint32_t most = ticket->prompt_count - 1 < count ? ticket->prompt_count - 1 : count;
     uint32_t shared = ticket->found.tokens;
-    /* The next page first: others of the domain share what is in the cache, and differ here. */
+    /* Compares the next page first: prompts of one domain agree in what is cached
+     * and differ here. */
     if (most < shared + page ||
         memcmp(tokens + shared, ticket->prompt + shared, page * sizeof(*tokens)) != 0 ||
         memcmp(tokens, ticket->prompt, shared * sizeof(*tokens)) != 0)
@@ -131,7 +132,7 @@ static uint32_t follow_shared(const struct step *step, const struct ticket *tick
     return shared;
 }
 
-/* The one it follows already, as long as that one is not done with what they share. */
+/* Whether the request's leader is still computing what they share. */
 static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
 {
     if (ticket->leader_serial == 0)
@@ -141,8 +142,9 @@ static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
            leader->computed < ticket->leader_until;
 }
 
-/* What is worth waiting for: the page of the last token that is shared is full, or the prompt is
- * done and its end in the cache, where parts of a page can be. */
+/* Position that the leader must have computed: the end of the page of the last shared token, or the
+ * end of the prompt, whose partial page the cache then holds. Whole pages only where the pool
+ * cannot share a partial page. */
 static uint32_t follow_until(const struct step *step, uint32_t shared, uint32_t prompt_count)
 {
     const uint32_t page = page_tokens(step);
@@ -170,7 +172,8 @@ static bool follow_running(struct step *step, struct ticket *ticket)
     return false;
 }
 
-/* Somebody looked at before it will run first, or it will not run either. */
+/* Whether a request earlier in this step's heads computes the prefix; it is admitted first,
+ * or neither is. */
 static bool follow_candidate(const struct step *step, const struct ticket *ticket)
 {
     for (uint32_t i = 0; i < step->head_count; i++) {
@@ -191,7 +194,7 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
                       ticket->followed_steps < LIMIT_FILL_STEPS;
     bool is_following = may_follow && follow_goes_on(step, ticket);
     if (!is_following && ticket->leader_serial != 0)
-        ticket->found.is_known = false; /* what it has waited for is there, or will not be */
+        ticket->found.is_known = false; /* what it waited for is in the cache, or will not be */
     if (!is_following && !find(step, ticket, ticket->prompt, logits_from, &ticket->found))
         return STEP_PREFIX_UNKNOWN;
     if (!is_following && may_follow) {
@@ -221,7 +224,7 @@ bool step_prefix_follows_itself(const struct step *step, const struct ticket *ti
            ticket->prompt_count - 1 >= ticket->found.tokens + page_tokens(step);
 }
 
-/* --- taking and giving --- */
+/* --- taking and inserting --- */
 
 void step_prefix_take(struct step *step, struct sequence *sequence)
 {
@@ -261,8 +264,8 @@ void step_prefix_insert(struct step *step, struct sequence *sequence)
         prefix_cache_insert(&step->cache, &view, sequence->tokens, sequence->inserted,
                             full - sequence->inserted, sequence->pages);
     sequence->inserted = full > sequence->inserted ? full : sequence->inserted;
-    /* The end of the prompt is worth a copy only when somebody waits for it: else the page itself
-     * is soon full, or the sequence over. */
+    /* The prompt's partial page is copied only when another sequence waits for it: otherwise the
+     * page itself is soon full, or the sequence ends. */
     bool is_prompt = sequence->computed == sequence->prompt_count;
     bool is_waited_for = sequence->is_followed || ticket->choices_admitted < ticket->asked.choices;
     if (is_prompt && is_waited_for && sequence->computed % page_tokens(step) != 0)
@@ -303,7 +306,7 @@ bool step_prefix_pin(struct step *step, struct sequence *sequence)
     if (!step_prefix_has_cache(step, &sequence->domain))
         return true;
     const struct prefix_view view = view_of_ticket(ticket);
-    step_prefix_end(step, sequence); /* its rest, which nobody writes any more */
+    step_prefix_end(step, sequence); /* its partial page, which nobody writes any more */
     sequence->taken = sequence->computed;
     uint32_t count = sequence->prompt_count;
     if (!kv_pool_has_parts(&step->pool))

@@ -116,7 +116,7 @@ void step_queue_find_deadline(struct step_queue *queue)
     }
 }
 
-/* Links of one list against its ends and its count. */
+/* Compares the links of one list with its ends and its count. */
 static bool check_list(const struct step_queue *queue, const struct step_queue_list *list,
                        bool is_all)
 {

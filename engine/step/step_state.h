@@ -1,7 +1,8 @@
-/* step_state: what all parts of the engine thread's work share.
+/* step_state: the state that all files of the step share.
  *
  * Owns:     nothing by itself: step.c makes and frees every member.
- * Thread:   engine thread only, but for the ways in and out and the figures.
+ * Thread:   engine thread only, except inbox, unpublished, outbox, the flags, the figures and what
+ *           published_lock guards.
  * Cost:     –
  * Not here: any behaviour (step, step_*).
  */
@@ -46,8 +47,8 @@ struct step_figures {
     _Atomic uint64_t tokens_prompt;
     _Atomic uint64_t tokens_generated;
     _Atomic uint64_t tokens_overhead;
-    _Atomic uint64_t gap_us[SERVICE_CLASS_COUNT]; /* as step_gap; 0 = not known yet */
-    _Atomic uint64_t row_ns;                      /* predicted, of a prompt; 0 = not known yet */
+    _Atomic uint64_t gap_us[SERVICE_CLASS_COUNT]; /* as step_gap.us; 0 = not known yet */
+    _Atomic uint64_t row_ns; /* predicted time of a prompt row; 0 = not known yet */
     _Atomic uint64_t preemptions_swap;
     _Atomic uint64_t preemptions_recompute;
     _Atomic uint64_t swap_bytes_out;
@@ -58,25 +59,25 @@ struct step_figures {
     } by_class[SERVICE_CLASS_COUNT];
 };
 
-/* In this step a client has a request that waits for what a sequence computes. */
+/* A client has a request that waits, in this step, for the prompt that a sequence computes. */
 struct step_follow {
-    uint32_t leader; /* place of the sequence */
+    uint32_t leader; /* slot of the sequence */
     uint32_t client;
 };
 
-/* Between two requests of a class that come in while more of it wait. */
+/* Time between two admissions of a class while more of its requests wait. */
 struct step_gap {
-    double us; /* on average, the last ones count most */
+    double us; /* moving average */
     uint32_t count;
     int64_t last_us;
     bool was_waited_for;
 };
 
-/* Who is in the batch, and where its logits are. */
+/* One sequence in the batch, and where its logits are. */
 struct step_part {
-    uint32_t sequence;
-    uint32_t rows;   /* as planned … */
-    uint32_t drafts; /* … and of guesses, behind them */
+    uint32_t sequence; /* its slot */
+    uint32_t rows;     /* as planned */
+    uint32_t drafts;   /* rows of draft tokens after the planned ones */
     uint32_t logits_first;
 };
 
@@ -93,26 +94,26 @@ struct step_options {
     struct pulse *pulse;
     void (*wake)(void *context);
     void *wake_context;
-    uint32_t ranks; /* each has such a pool (tensor parallel); 0 and 1: this one alone */
+    uint32_t ranks; /* tensor parallel ranks, each with a pool of this size; 0 and 1 = one */
     uint64_t kv_bytes;
     uint32_t context;
     uint32_t rows_max;
     uint32_t logit_rows_max;
-    uint32_t sequences_max; /* that compute at once, throttled ones apart */
+    uint32_t sequences_max; /* that compute at once, without throttled ones */
     enum scheduler_mode mode;
-    uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
+    uint32_t step_ms; /* predicted milliseconds a step may take; 0 = no limit */
     uint32_t urgent_step_ms;
-    uint32_t shared_us; /* of decodes where several clients compute; 0 = any time */
+    uint32_t shared_us; /* for decodes when several clients compute; 0 = no limit */
     uint32_t class_floor_percent;
     uint32_t fair_quantum; /* 0 = 1024 */
     enum engine_preemption preemption;
     enum engine_speculation speculation;
     enum engine_acceptance acceptance;
-    struct draft_model *draft_model; /* ENGINE_SPECULATION_MODEL; the caller's */
+    struct draft_model *draft_model; /* ENGINE_SPECULATION_MODEL; owned by the caller */
     uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
-    uint32_t exchange_pages; /* of the pool, at most, kept free: copies go on beside the work */
+    uint32_t exchange_pages; /* pages kept free at most, so that copies overlap with computing */
     uint32_t pin_percent;
     uint64_t cache_seed; /* secret */
 };
@@ -120,63 +121,63 @@ struct step_options {
 struct step {
     struct step_options options;
     uint32_t vocab_count;
-    struct inbox inbox;      /* others push */
-    struct ring unpublished; /* domains; others push */
+    struct inbox inbox;      /* other threads push */
+    struct ring unpublished; /* domains; other threads push */
     struct outbox outbox;    /* the consumer takes */
     _Atomic bool is_closing;
-    _Atomic bool is_failed; /* the device has: every request ends, none is computed any more */
+    _Atomic bool is_failed; /* the device has failed: every request ends, nothing is computed */
 
     struct kv_pool pool;
     struct prefix_cache cache;
-    struct kv_swap swap; /* a list for each place of `sequences` */
+    struct kv_swap swap; /* a list for each slot of `sequences` */
     struct sequence_table sequences;
-    struct kv_open open; /* for each place of `sequences` */
+    struct kv_open open; /* open groups of each slot of `sequences` */
     struct batch batch;
     struct drawer drawer;
     struct step_cost cost;
     struct step_draft draft;
-    struct step_queue queue; /* requests that have not all their choices running */
+    struct step_queue queue; /* requests of which not all choices are running */
     struct scheduler_fair fair;
     struct step_gap gaps[SERVICE_CLASS_COUNT];
-    uint32_t cancels_seen; /* of the tickets', before the last sweep */
-    uint32_t lowers_seen;  /* … */
-    /* Places for sequences, more than may compute at once: those that are throttled or paused keep
-     * theirs, and a few readers who have stopped must not keep the others from being admitted. */
+    uint32_t cancels_seen; /* tickets->cancels before the last sweep */
+    uint32_t lowers_seen;  /* tickets->lowers, likewise */
+    /* Slots of sequences, more than may compute at once: throttled and preempted sequences keep
+     * theirs, and a few clients that read too slowly must not keep others from being admitted. */
     uint32_t places;
     uint32_t candidates_max;
-    int64_t urgent_until_us;                 /* realtime work may arrive until then */
+    int64_t urgent_until_us;                 /* realtime requests are expected until then */
     struct scheduler_sequence *view_running; /* [places] */
     struct scheduler_sequence *view_waiting; /* [candidates_max] candidates of this step */
-    uint32_t *heads;                         /* [candidates_max] slots of requests among them */
+    uint32_t *heads;                         /* [head_count] slots of their requests, once each */
     uint32_t head_count;
-    uint32_t *fills; /* [fill_count] places of sequences in their prompt; room for all */
+    uint32_t *fills; /* [fill_count] slots of sequences in prefill; room for all */
     uint32_t fill_count;
-    struct step_follow *follows; /* [follow_count] room for one a ticket */
+    struct step_follow *follows; /* [follow_count] room for one for each ticket */
     uint32_t follow_count;
-    uint64_t arrivals;    /* rows put off because pages were on their way */
-    uint32_t *pages_gone; /* [pages] scratch: references of who gives way; else all 0 */
-    uint32_t *candidates; /* [candidate_count] their requests' slots */
+    uint64_t arrivals;    /* how often a sequence was put off because its pages were being copied */
+    uint32_t *pages_gone; /* [pages] scratch of step_view, all 0 in between: references given up */
+    uint32_t *candidates; /* [candidate_count] tickets of view_waiting, one for each choice */
     uint32_t candidate_count;
     uint32_t followers; /* requests that wait for another's prompt */
     uint32_t followers_by_class[SERVICE_CLASS_COUNT];
-    uint32_t find_tokens_most;      /* that a step may look up */
-    uint32_t find_tokens_left;      /* … this one still */
-    bool is_find_first;             /* of its class: looked up whatever is left */
-    uint64_t turn;                  /* its number, steps without rows counted too */
+    uint32_t find_tokens_most;      /* tokens that a step may look up in the cache */
+    uint32_t find_tokens_left;      /* … of which this step has left */
+    bool is_find_first;             /* the next lookup is the first of its class: always allowed */
+    uint64_t turn;                  /* number of the step; steps without rows count too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
-    struct step_part *parts;        /* [places] who is in the batch */
+    struct step_part *parts;        /* [places] the batch, one part for each sequence */
     bool has_emitted;
     int64_t now_us;
 
     struct step_figures figures;
     struct step_metrics metrics;
-    /* What engine_published shows. The engine thread only tries the lock: never a wait. */
+    /* What engine_published shows. The engine thread only tries the lock and never waits for it. */
     pthread_mutex_t published_lock;
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
 };
 
-/* Of a page with all ranks' KV heads. */
+/* Bytes of a page over all ranks, each of which has a share of the KV heads. */
 static inline uint64_t step_page_bytes(const struct step *step)
 {
     uint32_t ranks = step->options.ranks > 0 ? step->options.ranks : 1;

@@ -8,7 +8,7 @@ void step_tell(struct step *step, const struct outbox_record *record,
     if (record->sequence != SEQUENCE_NONE)
         step->sequences.slots[record->sequence].records_pushed++;
     bool is_pushed = outbox_push(&step->outbox, record, top, text);
-    ASSERT(is_pushed); /* by the sum in init_outbox */
+    ASSERT(is_pushed); /* init_outbox has made room for all of them */
     step->has_emitted = true;
 }
 
@@ -41,7 +41,7 @@ static void requests_published(struct step *step)
     if (is_none)
         return;
     if (pthread_mutex_trylock(&step->published_lock) != 0) {
-        inbox_ring(&step->inbox); /* somebody reads them: the next step comes at once, and tells */
+        inbox_ring(&step->inbox); /* another thread reads: the next step comes soon and retries */
         return;
     }
     step->published_count = prefix_cache_published(&step->cache, step->published, LIMIT_PROMPTS);

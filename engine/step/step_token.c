@@ -35,8 +35,8 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
-/* The echo is told as a mark; the answer's text goes on where the prompt's ends, maybe inside a
- * character, of which the last three bytes tell. */
+/* The echo is emitted as a mark. The answer's text begins where the prompt's ends, maybe inside a
+ * character: the prompt's last three bytes tell. */
 static void token_echo(struct step *step, uint32_t index)
 {
     struct sequence *sequence = &step->sequences.slots[index];
@@ -57,7 +57,7 @@ static void token_echo(struct step *step, uint32_t index)
     sequence->scored = UINT32_MAX;
 }
 
-/* Appends the token that was chosen from a row of logits, and tells it; false when the sequence has
+/* Appends the token that was sampled from a row of logits and emits it; false when the sequence has
  * ended with it. */
 static bool token_next(struct step *step, uint32_t index, uint32_t row)
 {
@@ -113,7 +113,7 @@ static void token_published(struct step *step, uint32_t index)
     step_end_own(step, index, is_pinned ? ENGINE_FINISH_STOP : ENGINE_FINISH_ERROR);
 }
 
-/* Rows below `end` are computed, of tokens that are true. */
+/* Rows below `end` are computed, and their tokens are final. */
 static void token_computed(struct step *step, struct sequence *sequence, uint32_t end)
 {
     step_charge_rows(step, sequence, sequence->computed, end);
@@ -121,9 +121,9 @@ static void token_computed(struct step *step, struct sequence *sequence, uint32_
     step_prefix_insert(step, sequence);
 }
 
-/* The last row's token, and those of the guesses behind it: a guess that is the token just drawn
- * was computed on the truth, and its row tells the next. Nothing is written to the tree, and no
- * account is charged for a token, before that is known. */
+/* Emits the token of the last planned row, and verifies the draft rows after it: a draft token that
+ * equals the token just sampled had the right input, so its row gives the next token. Before that
+ * is known nothing goes to the tree and no account is charged for a token. */
 static void token_drawn(struct step *step, const struct step_part *part, uint32_t row)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];

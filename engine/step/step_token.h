@@ -1,13 +1,13 @@
-/* step_token: from a row of logits to the next token, its text and its end.
+/* step_token: from a row of logits to the next token, its text and the end of the sequence.
  *
  * Owns:     nothing; it advances the sequences of the batch.
  * Thread:   engine thread only.
  * Cost:     O(1) a token; O(vocabulary) with top log-probabilities.
- * Not here: the forward pass (model), drawing (drawer), what may be shown (text_stream).
+ * Not here: the forward pass (model), sampling (drawer), which text may be shown (text_stream).
  */
 #pragma once
 
 #include "engine/step/step_state.h"
 
-/* The rows of one part of the batch have been computed and its tokens drawn. */
+/* Takes the results of one part, after its rows are computed and its tokens sampled. */
 void step_token_results(struct step *step, const struct step_part *part);

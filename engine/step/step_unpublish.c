@@ -10,7 +10,7 @@ static bool domain_same(const struct engine_domain *a, const struct engine_domai
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Who still computes into the domain would open it again. */
+/* Ends one request of the domain: if it went on, it would put pages into the domain again. */
 static bool domain_end_one(struct step *step, const struct engine_domain *domain)
 {
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {

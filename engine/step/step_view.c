@@ -6,10 +6,10 @@
 #include "engine/step/step_pause.h"
 #include "engine/step/step_prefix.h"
 
-/* After the last realtime request, how long the next is expected. */
+/* After the last realtime request the next is expected for this long. */
 static const int64_t urgent_for_us = 60 * 1000000;
 
-/* --- who wait --- */
+/* --- waiting requests --- */
 
 static void waiting_show(struct step *step, uint32_t slot, enum engine_request_state state)
 {
@@ -38,8 +38,8 @@ static void waiting_add(struct step *step, uint32_t slot)
     };
 }
 
-/* Looks at a request, which becomes a head if it does not follow another; false when nobody knows
- * what it would find and this step may not look it up. */
+/* Looks at a request, which becomes a head if it does not follow another; false when its lookup is
+ * missing and this step may look up no more. */
 static bool waiting_look(struct step *step, uint32_t slot)
 {
     const struct ticket *ticket = &step->options.tickets->slots[slot];
@@ -54,7 +54,7 @@ static bool waiting_look(struct step *step, uint32_t slot)
     return true;
 }
 
-/* First come, first served: the modes to compare with. */
+/* First come, first served, in the modes that exist for comparison. */
 static void waiting_in_line(struct step *step)
 {
     const struct ticket *tickets = step->options.tickets->slots;
@@ -63,7 +63,7 @@ static void waiting_in_line(struct step *step)
         slot = tickets[slot].in_all.after;
 }
 
-/* Moves clients[i] down a heap whose root has had most. */
+/* Moves clients[i] down a heap whose root has received the most service. */
 static void clients_sift(const struct step *step, uint32_t *clients, uint32_t count, uint32_t i)
 {
     const struct scheduler_client *accounts = step->fair.clients;
@@ -79,7 +79,7 @@ static void clients_sift(const struct step *step, uint32_t *clients, uint32_t co
     clients[i] = client;
 }
 
-/* The clients of a class that have had least, the poorest first; how many. */
+/* The clients of a class with the least service, in ascending order; returns how many. */
 static uint32_t clients_choose(const struct step *step, uint32_t class,
                                uint32_t clients[STEP_VIEW_CLIENTS])
 {
@@ -97,7 +97,7 @@ static uint32_t clients_choose(const struct step *step, uint32_t class,
         clients[0] = active[i];
         clients_sift(step, clients, count, 0);
     }
-    for (uint32_t left = count; left-- > 1;) { /* the richest to the end */
+    for (uint32_t left = count; left-- > 1;) { /* moves the one with the most service to the end */
         uint32_t richest = clients[0];
         clients[0] = clients[left];
         clients[left] = richest;
@@ -106,8 +106,8 @@ static uint32_t clients_choose(const struct step *step, uint32_t class,
     return count;
 }
 
-/* The first `most` requests of a client that do not follow another, up to one that this step may
- * not look up. */
+/* Adds the first `most` requests of a client that do not follow another; stops at one that this
+ * step may not look up. */
 static void clients_heads(struct step *step, uint32_t client, uint32_t most)
 {
     const struct ticket *tickets = step->options.tickets->slots;
@@ -133,7 +133,7 @@ static void waiting_by_class(struct step *step)
     }
 }
 
-/* In order of arrival; lists of clients, each in order, so that few have to move. */
+/* Sorts by arrival. The heads are runs of clients, each sorted, so few have to move. */
 static void heads_sort(struct step *step)
 {
     const struct ticket *tickets = step->options.tickets->slots;
@@ -167,10 +167,10 @@ static void view_waiting(struct step *step)
     }
 }
 
-/* --- who run --- */
+/* --- running sequences --- */
 
-/* Pages of a sequence that can be had once it lets go, and those in pages_gone: the cache's own
- * reference gives way. */
+/* Pages that become available when a sequence and the references in pages_gone let go. The cache's
+ * own reference does not hold a page. */
 static uint32_t back_count(struct step *step, const struct sequence *sequence)
 {
     uint32_t back = 0;
@@ -184,10 +184,10 @@ static uint32_t back_count(struct step *step, const struct sequence *sequence)
     return back;
 }
 
-/* In the order in which the planner takes them: the throttled first, the youngest of them first, so
- * that what only they share is counted with the last of them. Of others, what they share with each
- * other counts for none: a step that has paused them sees what is there. What paused ones hold too
- * gives way (step_pause_room). */
+/* Counts in the order in which the scheduler takes pages: first throttled sequences, the youngest
+ * first, so that a page that only they share counts with the last of them. A page that several
+ * other sequences share counts for none of them: the step after their preemption sees it as
+ * available. References of swapped-out sequences give way too (step_pause_room). */
 static void view_pages_back(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
@@ -228,7 +228,8 @@ static void view_running(struct step *step)
     }
 }
 
-/* Whether somebody may have to give pages for what is shown and what is kept for other classes. */
+/* Whether pages may have to be taken from sequences, for what is shown and what is kept
+ * for other classes. */
 static bool view_is_short(const struct step *step, uint32_t available)
 {
     uint32_t running = step->sequences.order_count;
@@ -254,7 +255,7 @@ void step_view(struct step *step, struct scheduler_input *input)
 {
     uint32_t available = prefix_cache_available(&step->cache);
     step_prefix_begin(step);
-    view_waiting(step); /* first: it says who is followed by whom */
+    view_waiting(step); /* first: it sets followed_class, which view_running reads */
     view_running(step);
     bool is_short = view_is_short(step, available);
     if (is_short)
