@@ -14,13 +14,13 @@ static bool rows_is_decode(const struct scheduler_sequence *sequence)
     return sequence->tokens - sequence->computed == 1 && sequence->pages > 0;
 }
 
-/* The first position not computed whose row wants logits. */
+/* The first position whose row is not computed and needs logits. */
 static uint32_t rows_logits_from(const struct scheduler_sequence *sequence)
 {
     return sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
 }
 
-/* Rows that want logits among the next `rows` of a sequence. */
+/* Rows that need logits among the next `rows` of a sequence. */
 static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32_t rows)
 {
     uint32_t end = sequence->computed + rows;
@@ -37,8 +37,8 @@ static double rows_us(const struct scheduler_state *state,
            rows_of_logits(sequence, rows) * sequence->draw_work * cost->draw_us;
 }
 
-/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends, or where
- * none does where 16 tokens end: less than a large page is a chunk too. */
+/* The most of `rows` rows of a prompt that fit in the time left. The chunk ends where a page ends;
+ * if no page ends in it, where 16 tokens end, since a chunk may be smaller than a large page. */
 static uint32_t rows_in_time(const struct scheduler_state *state,
                              const struct scheduler_sequence *sequence, uint32_t rows, double us)
 {
@@ -61,8 +61,8 @@ static uint32_t rows_in_time(const struct scheduler_state *state,
     return fits < rows ? fits : rows;
 }
 
-/* Decodes that will come after a chunk of the turn `n`, within the places of the step: a prompt
- * leaves them their rows and their time. One that is realtime leaves nothing. */
+/* Rows, and their time, of decodes that come after the current prompt chunk, within sequences_max:
+ * the chunk leaves them these. A realtime prompt leaves nothing. */
 static uint32_t rows_reserved(const struct scheduler_state *state, enum service_class class,
                               double *us)
 {
@@ -85,7 +85,7 @@ static uint32_t rows_reserved(const struct scheduler_state *state, enum service_
     return reserved;
 }
 
-/* A prompt of the only sequence that its client has, or would have, in the step. */
+/* Whether it is a prompt, and the only sequence that its client has or would have in the step. */
 static bool rows_is_first(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
@@ -93,7 +93,7 @@ static bool rows_is_first(const struct scheduler_state *state, uint32_t index)
     return !rows_is_decode(sequence) && holding == (sequence->pages > 0);
 }
 
-/* Rows of a sequence that the rest of the budgets allows, before pages are asked. */
+/* Rows of a sequence that the rest of the budgets allows, before pages are looked at. */
 static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
@@ -115,7 +115,7 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
     return is_decode ? rows : rows_in_time(state, sequence, rows, us);
 }
 
-/* Whose they are, whatever class the sequence runs in because of who follows it. */
+/* The class of its client, whatever class it runs in because of its followers. */
 static enum service_class rows_class(const struct scheduler_state *state, uint32_t index)
 {
     return state->is_plain ? SERVICE_CLASS_REALTIME
@@ -151,7 +151,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
     client->planned += (is_back ? -1 : 1) * scheduler_take_charge(state, index, rows);
 }
 
-/* Whether its client may have so much more while others of its class get on. */
+/* Whether the charge of these rows keeps a client that is over within its limit. */
 static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, uint32_t rows)
 {
     if (state->is_plain || state->is_relaxed || !scheduler_over(state, index) ||
@@ -162,8 +162,9 @@ static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, ui
            client->limit;
 }
 
-/* What the cache has for it may be held by one of its tenant that this plan has paused, and would
- * count twice: as found at no cost and as given back. The next plan sees what is there. */
+/* What the cache has for it may be held by a sequence that this plan has preempted.
+ * Counting both the find and the pages given back would count these pages twice. The next
+ * plan sees the result. */
 static bool rows_is_unsure(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_input *input = state->input;
@@ -180,7 +181,7 @@ static bool rows_is_unsure(const struct scheduler_state *state, uint32_t index)
     return false;
 }
 
-/* Grants a sequence at most `most` rows, as budgets and pages allow, taking pages of victims. */
+/* Grants a sequence at most `most` rows, as budgets and pages allow, and takes pages of victims. */
 static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t most)
 {
     if (!state->is_plain && !state->input->is_preemption_off &&
@@ -218,10 +219,10 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
     return true;
 }
 
-/* --- who comes in, and who comes back --- */
+/* --- admission and resume --- */
 
-/* Of the decodes of a class in this step the last, by its key: the one to put off for a client that
- * has fewer for its weight. */
+/* The decode of a class in this step that has the largest key: it is put off for a client that has
+ * fewer sequences for its weight. */
 static uint32_t enter_last(const struct scheduler_state *state, enum service_class class)
 {
     uint32_t last = SCHEDULER_NONE;
@@ -236,7 +237,7 @@ static uint32_t enter_last(const struct scheduler_state *state, enum service_cla
     return last;
 }
 
-/* Clients below this key have a place in the step for one more of a class. */
+/* One more sequence of a class fits in the step for clients whose key is below this. */
 static double enter_key(const struct scheduler_state *state, enum service_class class)
 {
     if (state->is_plain || state->computing < state->input->sequences_max)
@@ -245,7 +246,7 @@ static double enter_key(const struct scheduler_state *state, enum service_class 
     return last == SCHEDULER_NONE ? 0 : state->grants[last].key;
 }
 
-/* Makes that place: who is put off keeps its pages. */
+/* Makes room in the step for one more sequence: one decode is put off and keeps its pages. */
 static uint32_t enter_put_off(struct scheduler_state *state, enum service_class class)
 {
     if (state->is_plain || state->computing < state->input->sequences_max)
@@ -255,14 +256,14 @@ static uint32_t enter_put_off(struct scheduler_state *state, enum service_class 
     return last;
 }
 
-/* The place was of no use: who had it has it back, unless its pages were taken meanwhile. */
+/* The room was not used: gives the row back, unless the pages were taken meanwhile. */
 static void enter_put_back(struct scheduler_state *state, uint32_t index)
 {
     if (index != SCHEDULER_NONE && state->grants[index].act == SCHEDULER_STAY)
         rows_count(state, index, 1, false);
 }
 
-/* A sequence that is paused. Whoever comes after it does not come back before it. */
+/* Resumes a preempted sequence, if it can be; else none after it is resumed or admitted. */
 static void enter_resume(struct scheduler_state *state, uint32_t index)
 {
     if (state->grants[index].rows > 0 || state->is_blocked)
@@ -292,7 +293,7 @@ static void enter_admit(struct scheduler_state *state, uint32_t index)
     state->plan->admitted++;
 }
 
-/* One that waits comes in, if it can; else nobody after it does. */
+/* Admits a waiting sequence, if it can be; else none after it is admitted. */
 static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_over)
 {
     if (scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index)) {
@@ -302,7 +303,7 @@ static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_ove
     uint32_t put_off = enter_put_off(state, scheduler_class(state, index));
     if (!rows_grant(state, index, UINT32_MAX)) {
         enter_put_back(state, put_off);
-        /* No rows, or no time: a shorter one of a lower class does not slip in. */
+        /* No rows or no time left: a shorter prompt of a lower class must not pass it. */
         state->is_blocked = state->is_blocked || !is_over;
         return false;
     }
@@ -310,8 +311,8 @@ static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_ove
     return true;
 }
 
-/* New ones of a class; the first that has no room stops those after it. None of a client that has
- * one put off, which would be passed by again and again. */
+/* Admits new sequences of a class; the first that has no room stops those after it. A client with a
+ * sequence put off gets no new one, or that sequence would be passed again and again. */
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
 {
     while (!state->is_blocked && state->rows_left > 0) {
@@ -331,15 +332,15 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
 
 /* --- a class --- */
 
-/* All of a class that are over, or all that are not. */
+/* The sequences of a class whose clients are over, or those whose clients are not. */
 struct band {
     enum service_class class;
     bool is_over;
-    uint32_t from; /* turns from … to-1 */
+    uint32_t from; /* turns from … to - 1 */
     uint32_t to;
 };
 
-/* What its client has had, with what this step gives it; of a first prompt less by a quantum. */
+/* Service of its client including this plan; for a first prompt, a quantum less. */
 static double band_had(const struct scheduler_state *state, uint32_t index)
 {
     if (state->is_plain)
@@ -349,7 +350,7 @@ static double band_had(const struct scheduler_state *state, uint32_t index)
            (rows_is_first(state, index) ? state->fair->options.quantum : 0);
 }
 
-/* Those beyond the places of the step are put off. */
+/* Puts off the sequences beyond sequences_max. */
 static void band_put_off(struct scheduler_state *state, const struct band *band)
 {
     const struct scheduler_input *input = state->input;
@@ -365,7 +366,7 @@ static void band_put_off(struct scheduler_state *state, const struct band *band)
     }
 }
 
-/* A first prompt that can come in; SCHEDULER_NONE. */
+/* A waiting first prompt that can be admitted, or SCHEDULER_NONE. */
 static uint32_t band_newcomer(const struct scheduler_state *state, const struct band *band)
 {
     uint32_t next = scheduler_turn_candidate(state, band->class, band->is_over, INFINITY, true);
@@ -379,8 +380,9 @@ static uint32_t band_left(const struct scheduler_state *state, uint32_t index)
     return scheduler_at(state, index)->tokens - scheduler_at(state, index)->computed;
 }
 
-/* The first prompt that is to be computed next: one under way; but when nobody of the band is
- * paused one that can come in, if it is shorter and its client has had no more. SCHEDULER_NONE. */
+/* The first prompt to compute next: a running one, or a new one that can be admitted if it is
+ * shorter and its client has had no more service. No new one while a sequence of the band is
+ * preempted. SCHEDULER_NONE if there is neither. */
 static uint32_t band_first(const struct scheduler_state *state, const struct band *band)
 {
     uint32_t best = SCHEDULER_NONE;
@@ -400,8 +402,9 @@ static uint32_t band_first(const struct scheduler_state *state, const struct ban
     return is_before ? next : best;
 }
 
-/* A step's time is shared as its places are: beside a client's first prompt nobody who has had as
- * much, but for a quantum, has more decodes than an eighth of the places, by weight. */
+/* Shares the time of a step as its sequences are shared: beside a client's first prompt, another
+ * client has at most an eighth of the step's decodes, by weight, unless it has had less service by
+ * a quantum or more. */
 static void band_yield(struct scheduler_state *state, const struct band *band, uint32_t first)
 {
     double key_most = state->input->sequences_max / 8.0 / 100;
@@ -422,8 +425,8 @@ static bool band_may_decode(const struct scheduler_state *state, uint32_t index)
            !grant->is_yielding && scheduler_holds(state, index);
 }
 
-/* Of those that rest the next to be given a row: its client has taken least of the step for its
- * weight, and of its sequences it has rested longest. */
+/* Of the resting decodes the next that gets a row: its client has taken the least time of the step
+ * for its weight; among equals, the one that has rested longest. */
 static uint32_t band_next_shared(const struct scheduler_state *state, const struct band *band)
 {
     uint32_t best = SCHEDULER_NONE;
@@ -446,9 +449,9 @@ static uint32_t band_next_shared(const struct scheduler_state *state, const stru
     return best;
 }
 
-/* The time of a step that several clients have decodes in is shared out: who has few has them in
- * every step, and who has many in turns. What counts is the
- * time that rows take, so nobody pays for another's long contexts. */
+/* Divides the time of a step in which several clients have decodes: a client with few decodes has
+ * them in every step, a client with many has them in turns. The time of the rows counts, so a
+ * client does not pay for another's long contexts. */
 static void band_share(struct scheduler_state *state, const struct band *band)
 {
     const uint32_t rows_least = state->input->sequences_max / SCHEDULER_SHARED_MIN;
@@ -478,7 +481,7 @@ static void band_share(struct scheduler_state *state, const struct band *band)
     }
 }
 
-/* They go on when no first prompt could use what they left. */
+/* Yielding decodes get a row after all if no first prompt has used what they left. */
 static void band_go_on(struct scheduler_state *state, const struct band *band)
 {
     for (uint32_t n = band->from; n < band->to && !state->has_first_chunk; n++) {
@@ -489,8 +492,8 @@ static void band_go_on(struct scheduler_state *state, const struct band *band)
     }
 }
 
-/* Decodes. While the first of its class is paused, those that need a page wait until it has its
- * own: those available may be what the cache has for it, and would go one by one. */
+/* Grants decodes. While the first sequence of its class is preempted, decodes that need a page wait
+ * until it has its own: the available pages may be those that the cache has for it. */
 static void band_decodes(struct scheduler_state *state, const struct band *band)
 {
     for (uint32_t n = band->from; n < band->to; n++) {
@@ -503,7 +506,8 @@ static void band_decodes(struct scheduler_state *state, const struct band *band)
     }
 }
 
-/* Prompts, and decodes that were held up, those first whose client has had least. */
+/* Grants prompts, and decodes that got no row yet, those of the client with the
+ * least service first. */
 static void band_chunks(struct scheduler_state *state, const struct band *band)
 {
     for (uint32_t tried = band->from; tried < band->to; tried++) {
@@ -546,7 +550,7 @@ static void band_plan(struct scheduler_state *state, const struct band *band)
     if (has_first && scheduler_at(state, first)->pages == 0)
         enter_resume(state, first);
     band_chunks(state, band);
-    for (uint32_t n = band->from; n < band->to; n++) /* places that somebody could not use */
+    for (uint32_t n = band->from; n < band->to; n++) /* room in the step that others did not use */
         if (state->grants[state->grants[n].turn].rows == 0 &&
             !state->grants[state->grants[n].turn].is_yielding &&
             !state->grants[state->grants[n].turn].is_resting &&
@@ -578,7 +582,7 @@ static void class_plan(struct scheduler_state *state, enum service_class class)
 
 /* --- floors --- */
 
-/* Whether a sequence without pages has room: in a class that holds none at all, what it reaches. */
+/* Whether a sequence without pages has room. A class that holds no pages may use all it reaches. */
 static bool floor_has_room(const struct scheduler_state *state, uint32_t index)
 {
     bool is_only = state->first_holder[scheduler_class(state, index)] == SCHEDULER_NONE;
@@ -587,8 +591,8 @@ static bool floor_has_room(const struct scheduler_state *state, uint32_t index)
     return room >= scheduler_take_missing_whole(state, index);
 }
 
-/* Of those that are over, or of those that are not: to sequences in turn, to those that come back,
- * then to new ones. Returns what is left. */
+/* Grants up to `owed` rows to clients of a class that are over, or to those that are not: to
+ * sequences in turn, then to preempted ones, then to new ones. Returns what is left of `owed`. */
 static uint32_t floor_give(struct scheduler_state *state, enum service_class class, bool is_over,
                            uint32_t owed)
 {
@@ -615,8 +619,8 @@ static uint32_t floor_give(struct scheduler_state *state, enum service_class cla
     return owed;
 }
 
-/* Rows that a class lacks of its floor, in half of the places at most; half of the step's rows stay
- * for more urgent classes, whatever is owed. */
+/* Grants the rows that a class lacks of its floor, to at most half of sequences_max. Half of the
+ * step's rows stay for more urgent classes, whatever the floors lack. */
 static void floor_plan(struct scheduler_state *state, enum service_class class)
 {
     uint32_t kept = state->input->rows_max / 2;
@@ -629,7 +633,7 @@ static void floor_plan(struct scheduler_state *state, enum service_class class)
         floor_give(state, class, true, owed);
 }
 
-/* Before the more urgent classes: a step for them alone would leave these nothing. */
+/* Serves the floors before the more urgent classes, which could use up the whole step. */
 static void floors_plan(struct scheduler_state *state)
 {
     const struct scheduler_fair_step *done = &state->plan->done;
@@ -642,12 +646,13 @@ static void floors_plan(struct scheduler_state *state)
     }
     state->is_floor = false;
     state->is_blocked = false;
-    state->has_chunk = false; /* the first of its own right is still to come */
+    state->has_chunk = false; /* the first chunk outside the floors is still to come */
 }
 
-/* --- the whole --- */
+/* --- the whole plan --- */
 
-/* A batch is formed: all that wait come in, and get their rows as those that are paused do. */
+/* Forms a window or static batch: admits all that wait, and grants them rows while
+ * there is room. */
 static void plan_admit_together(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
@@ -678,14 +683,14 @@ static void plan_classes(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
     if (input->sequences_max > 1 || input->fair->steps % 2 == 0)
-        floors_plan(state); /* else it would be the whole of this step too */
+        floors_plan(state); /* with one sequence a step, floors have every second step only */
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
         class_plan(state, (enum service_class)c);
         if (c > SERVICE_CLASS_REALTIME)
             continue;
         uint32_t urgent_rows = state->plan->done.rows[SERVICE_CLASS_REALTIME];
         if (state->has_urgent_chunk && !input->is_preemption_off)
-            return; /* the floors have had theirs */
+            return; /* the floors have had their rows */
         if (urgent_rows > 0 || input->urgent_us <= 0)
             continue;
         if (!state->has_budget)
@@ -697,7 +702,7 @@ static void plan_classes(struct scheduler_state *state)
     }
 }
 
-/* Somebody can always go on: the first, with the pages of all others. */
+/* Some sequence can always go on: the first, with the pages of all others. */
 static void plan_go_on(struct scheduler_state *state)
 {
     const struct scheduler_plan *plan = state->plan;
@@ -716,8 +721,8 @@ static void plan_go_on(struct scheduler_state *state)
         scheduler_take_any(state, state->grants[n].turn);
 }
 
-/* Whether decodes of a step have to leave time to other clients: to those that compute, and to one
- * that may come, which waits for the step under way. */
+/* Whether decodes of a step have to leave time to other clients: to those that compute, or to one
+ * that may come soon and would wait for the current step. */
 static bool plan_is_shared(const struct scheduler_state *state)
 {
     const struct scheduler_fair *fair = state->fair;
@@ -743,7 +748,8 @@ static void plan_begin(const struct scheduler_input *input, struct scheduler_gra
     }
 }
 
-/* Who got no row wanted one, whatever the plan began with: it keeps what it is owed. */
+/* A client whose sequence got no row is backlogged, even if the plan did not begin so: it
+ * keeps its deficit. */
 static void plan_note_put_off(const struct scheduler_state *state)
 {
     for (uint32_t i = 0; i < state->input->running_count; i++) {

@@ -53,7 +53,7 @@ static uint32_t *fair_bucket(struct scheduler_fair *fair, const struct engine_do
     return &fair->buckets[hash & fair->bucket_mask];
 }
 
-/* An account for somebody new: one that was never used, else the idle one with the least debt. */
+/* An account for a new client: one that was never used, else the idle one with the least debt. */
 static uint32_t fair_take(struct scheduler_fair *fair)
 {
     if (fair->used < fair->options.clients)

@@ -47,10 +47,10 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
 
 /* --- victims --- */
 
-/* Its class's floor: nobody more urgent takes it. A sequence that is longer than the floor's part
- * has more, or it would begin again and again and never end. When sequence `index` has no room
- * beside as much of each lower class, it is so for a quantum: one after the other would keep it out
- * for ever. */
+/* Whether a victim is protected by its class's floor: more urgent classes may not take it. Its
+ * share is at least an eighth of all pages, or a sequence longer than the floor's share would begin
+ * again and again. When sequence `index` does not fit beside that share of each lower class, the
+ * protection lasts for a quantum: one victim after the other would keep it out for ever. */
 static bool take_is_exempt(const struct scheduler_state *state, uint32_t index, uint32_t victim)
 {
     const struct scheduler_sequence *other = &state->input->running[victim];
@@ -86,7 +86,7 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
         return false;
     if (is_over != scheduler_over(state, victim))
         return !is_over && (state->is_relaxed || !state->input->is_preemption_off);
-    /* Who comes back takes nothing from the younger, or they would take turns. */
+    /* A preempted sequence takes nothing from younger ones, or they would take turns for ever. */
     return victim > index && (is_first || scheduler_at(state, index)->pages > 0);
 }
 
@@ -146,14 +146,14 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
     state->grants[victim].why = is_for_class    ? SCHEDULER_FOR_CLASS
                                 : is_for_client ? SCHEDULER_FOR_CLIENT
                                                 : SCHEDULER_FOR_GROWTH;
-    /* Nobody comes in or back with what is left of it. */
+    /* No sequence is admitted or resumed with the pages left over from it. */
     state->is_blocked = state->is_blocked ||
                         (!state->is_plain && state->grants[victim].why == SCHEDULER_FOR_GROWTH &&
                          !state->input->running[victim].is_throttled);
     const struct scheduler_sequence *gone = &state->input->running[victim];
     state->pages_available += gone->pages_back;
-    /* What it held stays its class's: a lower one does not come in with what is left of it. (In a
-     * window or static batch there are no classes, and nobody has counted.) */
+    /* Its pages count for its class no more: they are the taker's. (In a window or static batch
+     * there are no classes, and they were not counted.) */
     if (!state->is_plain)
         state->plan->done.pages[gone->service_class] -= gone->pages;
     state->plan->paused++;
@@ -217,7 +217,7 @@ bool scheduler_take_any(struct scheduler_state *state, uint32_t index)
 
 /* --- room --- */
 
-/* Pages that sequence `i` will still take, once it has what this step gives it. */
+/* Pages that sequence `i` will still need after what this step gives it. */
 static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
 {
     uint32_t rows = state->grants[i].rows;
@@ -225,8 +225,8 @@ static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
            (rows > 0 ? scheduler_take_missing(state, i, rows) : 0);
 }
 
-/* Pages that are left to other classes: to more urgent ones as many as they have needed at once, to
- * the floors of lower ones of what sequence `index` does not need itself. */
+/* Pages kept for other classes: for more urgent ones as many as they have lately held at once, for
+ * the floors of lower ones at most what sequence `index` does not need itself. */
 static uint64_t room_of_others(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_fair_step *done = &state->plan->done;

@@ -4,10 +4,11 @@
 
 #include "config/base/status.h"
 
-/* --- who is there --- */
+/* --- clients of the plan --- */
 
-/* Half of the places at most are one class's, and some stay for each other class that has fewer.
- * A client whose readers have stopped gets no more than half of what is left to its class. */
+/* One class has at most half of the slots, and some stay for each other class that has fewer. A
+ * client with throttled sequences gets a slot only while it has fewer of them than slots are left
+ * to its class, so they never take more than half of these. */
 bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index)
 {
     uint32_t places = state->input->places;
@@ -39,7 +40,7 @@ static void shown_add(struct scheduler_fair *fair, uint32_t index)
     fair->shown[fair->shown_count++] = index;
 }
 
-/* Counts those running, by client and by class. */
+/* Counts the running sequences, by client and by class. */
 static void begin_running(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
@@ -79,7 +80,7 @@ static void begin_waiting(struct scheduler_state *state)
     }
 }
 
-/* --- the order of those running --- */
+/* --- order of the running --- */
 
 static double order_key(const struct scheduler_state *state, uint32_t index)
 {
@@ -87,7 +88,7 @@ static double order_key(const struct scheduler_state *state, uint32_t index)
     return is_holder ? state->grants[index].key : scheduler_client_of(state, index)->served;
 }
 
-/* a before b. */
+/* Whether a goes before b. */
 static bool order_is_before(const struct scheduler_state *state, uint32_t a, uint32_t b,
                             bool by_over)
 {
@@ -150,7 +151,7 @@ double scheduler_turn_key(const struct scheduler_state *state, uint32_t index)
     return (double)client->computing / client->weight;
 }
 
-/* Those with pages that more urgent ones, or other clients, keep out of the step want more too. */
+/* Clients with sequences that do not fit in the step want more service too. */
 static void order_find_put_off(struct scheduler_state *state)
 {
     uint32_t holders = 0;
@@ -172,7 +173,7 @@ static void order_find_put_off(struct scheduler_state *state)
 
 /* --- accounts --- */
 
-/* Nobody starts to want with more than a quantum of credit. */
+/* A client that begins to want service has at most a quantum of credit. */
 static void fair_begin(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -188,8 +189,8 @@ static void fair_begin(struct scheduler_state *state)
     }
 }
 
-/* Nobody is owed more than U + Q: what others were given while nothing of its own could be taken in
- * is not made up for when it can. */
+/* No client is owed more than U + Q: service that others received while none of its requests could
+ * be admitted is not made up for later. */
 static void fair_forget(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -203,7 +204,7 @@ static void fair_forget(struct scheduler_state *state)
         struct scheduler_client *poor = &fair->clients[fair->shown[n]];
         if (!poor->wants ||
             poor->served >= most[poor->service_class] - scheduler_fair_slack(fair, poor->weight))
-            continue; /* nearly all */
+            continue; /* the usual case */
         for (uint32_t m = 0; m < fair->shown_count; m++) {
             const struct scheduler_client *rich = &fair->clients[fair->shown[m]];
             uint32_t weight = poor->weight < rich->weight ? poor->weight : rich->weight;
@@ -216,7 +217,7 @@ static void fair_forget(struct scheduler_state *state)
     }
 }
 
-/* While nobody wants, nobody is owed. */
+/* Sets the levels. While no client of a class wants service, none is owed any. */
 static void fair_levels(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -246,8 +247,8 @@ static void fair_levels(struct scheduler_state *state)
     }
 }
 
-/* A full context at each place, or the pool where that is less: what else a large one has is the
- * cache's, and charged to nobody. */
+/* Tokens of a full context in each slot, or of the whole pool where that is less: what else a large
+ * pool holds is the cache's and charged to nobody. */
 static uint64_t fair_room_most(const struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
@@ -256,8 +257,8 @@ static uint64_t fair_room_most(const struct scheduler_state *state)
     return (pages < input->pages_total ? pages : input->pages_total) * page;
 }
 
-/* What a client may have beyond one that wants until it is over, when the lighter of both has this
- * weight; the most that it may have in all is more by a step's charges. */
+/* A client is over when it has this much more service than a client that wants some, the lighter of
+ * both having weight `weight`. Its limit is higher by the charges of one step. */
 static double fair_over_from(const struct scheduler_state *state, uint32_t weight)
 {
     double pages = scheduler_fair_residency(fair_room_most(state)) * 100 / weight;
@@ -265,7 +266,7 @@ static double fair_over_from(const struct scheduler_state *state, uint32_t weigh
            scheduler_fair_step_most(state->fair, weight);
 }
 
-/* Against all that want. */
+/* Finds limit and is_over of a client, compared with all that want service. */
 static void fair_find_limit(struct scheduler_state *state, struct scheduler_client *client)
 {
     const struct scheduler_fair *fair = state->fair;
@@ -287,7 +288,7 @@ static void fair_find_limit(struct scheduler_state *state, struct scheduler_clie
                       (client->is_over && client->served > least + fair->options.quantum);
 }
 
-/* Who would pass U + Q beyond somebody who wants is over, until within Q of all of them. */
+/* Marks clients that could pass U + Q beyond one that wants service, until within Q of all. */
 static void fair_find_over(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -302,7 +303,7 @@ static void fair_find_over(struct scheduler_state *state)
     for (uint32_t n = 0; n < fair->shown_count; n++) {
         struct scheduler_client *client = &fair->clients[fair->shown[n]];
         double from = least[client->service_class] + fair_over_from(state, client->weight);
-        if (client->is_over || client->served > from) /* few are */
+        if (client->is_over || client->served > from) /* true for few */
             fair_find_limit(state, client);
     }
 }
@@ -346,9 +347,9 @@ void scheduler_turn_begin(struct scheduler_state *state)
     order_sort(state, true);
 }
 
-/* --- who comes in --- */
+/* --- candidates --- */
 
-/* Whether a is to be admitted before b, of one client. */
+/* Whether a is admitted before b, both of one client. */
 static bool candidate_is_before(const struct scheduler_sequence *a,
                                 const struct scheduler_sequence *b)
 {
@@ -364,7 +365,8 @@ static double candidate_had(const struct scheduler_client *client)
     return client->served + client->planned;
 }
 
-/* Of each client its best; returns the least that one of them has had, INFINITY without any. */
+/* Finds the best candidate of each client; returns the least service of these clients, INFINITY if
+ * there is none. */
 static double candidate_of_each(const struct scheduler_state *state,
                                 enum service_class service_class, bool is_over, double key,
                                 bool is_first)

@@ -1,33 +1,36 @@
-/* scheduler_turn: in which order a plan goes through those it is shown.
+/* scheduler_turn: in which order a plan goes through the sequences it is shown.
  *
  * Owns:     nothing; writes marks, levels and scratch of scheduler_fair, and turns of the plan.
  * Thread:   any; pure.
- * Cost:     O(clients running × clients waiting + sequences²) with small constants.
+ * Cost:     O(running clients × waiting clients + sequences²) with small constants.
  * Not here: what they get (scheduler), whose pages they take (scheduler_take).
  *
- * By class; those not over before those over, and of these who has had all that it may last; those
- * with pages before those without. With pages:
- * every client's first sequence, then every client's second, by weight, so that places in a step
- * are shared out fairly where they are short. Without: who has had least. Then by age.
+ * The order is by class; then clients that are not over before those that are, and of the latter
+ * those that have reached their limit last; then sequences with pages before those without. Among
+ * sequences with pages: every client's first sequence, then every client's second, by weight, so
+ * that the sequences of a step are divided fairly when there are too many. Among sequences without
+ * pages: least service first. Then by age.
  */
 #pragma once
 
 #include "engine/scheduler/scheduler_take.h"
 
-/* At the start of a plan: who wants more, levels, who is over, the order. */
+/* Begins a plan: finds which clients want service and which are over, sets levels and the order. */
 void scheduler_turn_begin(struct scheduler_state *state);
 
-/* The key that the next sequence of this one's client would have among those with rows. */
+/* Key of one more sequence with rows of this one's client: its sequences with rows / weight. */
 double scheduler_turn_key(const struct scheduler_state *state, uint32_t index);
 
-/* Whether there is a place in the table for one more of a waiting sequence's client. */
+/* Whether the client of a waiting sequence may have one slot more. */
 bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index);
 
-/* The waiting sequence of a class, of clients that are over or not, to be admitted next, as index
- * behind those running; SCHEDULER_NONE when no more may be. Only clients whose key is below `key`,
- * and with `is_first` those alone that hold no pages, whose first prompt it is.
- * Longest match of those with a positive deficit, first of its client when it was passed by too
- * often; as if the level rose when nobody is positive. */
+/* The waiting sequence that is admitted next, of a class and of clients that are over or not; its
+ * index counts after the running ones. SCHEDULER_NONE when none may be admitted. Only clients whose
+ * key is below `key` count, and with `is_first` only those that hold no pages.
+ *
+ * Of the clients with a positive deficit it is the one with the longest prefix in the cache; of a
+ * client, first a request that was passed too often. If no client has a positive deficit, the level
+ * is raised for this choice only. */
 uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
                                   enum service_class service_class, bool is_over, double key,
                                   bool is_first);
