@@ -18,7 +18,7 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
     host->memory = kernels_host_create(kernels, pages * page_bytes);
     if (host->memory == NULL) {
         *host = (struct kv_host){0};
-        return kernels_no_host_memory(kernels, pages * page_bytes, "paused sequences' pages");
+        return kernels_no_host_memory(kernels, pages * page_bytes, "KV pages");
     }
     host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
     host->references = mem_zalloc(pages, sizeof(*host->references));
@@ -37,7 +37,7 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
     host->poison = mem_alloc(page_bytes);
     if (host->poison == NULL) {
         kv_host_deinit(host);
-        FAIL(STATUS_NO_MEMORY, "no memory for what is in %llu host pages of %zu bytes",
+        FAIL(STATUS_NO_MEMORY, "no memory for the poison of %llu host pages of %zu bytes",
              (unsigned long long)pages, page_bytes);
     }
     memset(host->poison, 0xff, page_bytes);
@@ -48,7 +48,7 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
 void kv_host_deinit(struct kv_host *host)
 {
     if (host->memory != NULL) {
-        (void)kernels_pages_end(host->kernels); /* a device that is lost copies no more either */
+        (void)kernels_pages_end(host->kernels); /* after a device failure no copy runs either */
         kernels_host_destroy(host->kernels, host->memory);
     }
     mem_free(host->free_pages);
@@ -75,7 +75,7 @@ host_page kv_host_acquire(struct kv_host *host, const struct engine_domain *doma
     return page;
 }
 
-/* Both are held, and of one domain. */
+/* Records the copy of one page; both pages are held and of one domain. */
 static void copied(struct kv_host *host, struct kv_pool *pool, host_page page, page_id of,
                    uint64_t batch)
 {
@@ -106,7 +106,7 @@ void kv_host_in(struct kv_host *host, struct kv_pool *pool, const host_page *fro
                                          from,         count,        host->page_bytes};
     if (count == 0)
         return;
-    ASSERT(!kv_pool_are_flying(pool, to, count)); /* or work on them would come behind nothing */
+    ASSERT(!kv_pool_are_flying(pool, to, count)); /* fresh pages: none of them is still copied */
     const uint64_t batch = kernels_pages_copy(host->kernels, &args);
     for (uint32_t i = 0; i < count; i++)
         copied(host, pool, from[i], to[i], batch);
@@ -145,8 +145,8 @@ void kv_host_release(struct kv_host *host, host_page page)
     host->domains[page] = (struct engine_domain){0};
     host->free_pages[host->free_count++] = page;
 #ifdef BANYAN_SLOW_CHECKS
-    /* As in kv_pool: whoever reads what was given back shows it. Behind the work asked before: it
-     * may read the page. */
+    /* As in kv_pool: reading a released page shows. The upload runs after work submitted before,
+     * which may read the page. */
     if (host->batches[page] <= kernels_pages_ended(host->kernels))
         kernels_upload(host->kernels, page_memory(host, page), host->poison, host->page_bytes);
 #endif
@@ -157,7 +157,7 @@ bool kv_host_check(const struct kv_host *host)
     uint32_t held = 0;
     for (host_page page = 0; page < host->page_count; page++)
         held += host->references[page] > 0;
-    /* As many free entries as pages that are not held, none of them held, none twice. */
+    /* Free entries: as many as pages that are not held, none of them held, none twice. */
     uint64_t sum = 0;
     uint64_t squares = 0;
     for (uint32_t i = 0; i < host->free_count; i++) {

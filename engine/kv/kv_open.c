@@ -39,7 +39,7 @@ void kv_open_begin(struct kv_open *open)
     open->groups_used = 0;
 }
 
-/* Which of its two groups at a place a sequence goes on with, or begins. */
+/* Which of its slot's two groups a sequence continues or begins. */
 static uint32_t find_side(struct kv_open_place *at, uint64_t serial, uint32_t first)
 {
     const uint32_t group = first / KV_GROUP_TOKENS;
@@ -49,7 +49,7 @@ static uint32_t find_side(struct kv_open_place *at, uint64_t serial, uint32_t fi
         if (at->group[side] == group)
             return side;
     ASSERT(first % KV_GROUP_TOKENS == 0);
-    /* The group before may be gone on with: guesses end. */
+    /* The group before may be continued: drafts that ended in this group may have been rejected. */
     const uint32_t side = group > 0 && at->group[0] == group - 1 ? 1 : 0;
     at->group[side] = group;
     return side;

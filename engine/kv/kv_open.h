@@ -1,16 +1,17 @@
-/* kv_open: the open groups of sequences and of a step, for types of KV that pack keys.
+/* kv_open: the open groups of sequences and of a step, for KV types that pack keys by groups.
  *
- * Owns:     their memory, beside the pool; which group of a sequence lies where.
+ * Owns:     their memory, beside the pool; the record of which group of a sequence is where.
  * Thread:   engine thread only.
  * Cost:     O(rows) a step; no allocation after kv_open_init.
- * Not here: what lies inside (kernels), that a sequence begins or goes on where a group does
- *           (step_pause, prefix_cache: nobody keeps or copies a part of a group).
+ * Not here: the content of a group (kernels); that a sequence begins or goes on at a group's start
+ *           (step_pause, prefix_cache: a part of a group is never kept or copied).
  *
- *     memory  [place 0: two groups][place 1: two groups] … [groups in the middle of chunks]
+ *     memory  [slot 0: two groups][slot 1: two groups] … [groups in the middle of chunks]
  *
- * The first group that a sequence's rows are in goes on in one of its two, the last one lies in the
- * other. Rows of guesses cross at most one group's end: whether they were true or not, the group
- * that the next step goes on with is one of the two. Groups between are full when the step is over.
+ * The first group that a sequence's rows are in continues in one of its two open groups; the last
+ * group is in the other one. Draft rows cross the end of at most one group: whether or not they are
+ * accepted, the group that the next step continues is one of the two. The groups in between are
+ * full at the end of the step.
  */
 #pragma once
 
@@ -19,30 +20,30 @@
 #include "kernels/kernels.h"
 
 struct kv_open_place {
-    uint64_t serial;   /* of the sequence that both are of */
-    uint32_t group[2]; /* number of the group in its sequence that lies there */
+    uint64_t serial;   /* of the sequence that both groups belong to */
+    uint32_t group[2]; /* which group of the sequence is there, counted from its start */
 };
 
 struct kv_open {
     struct kernels *kernels;
-    void *memory; /* NULL for a type without open groups */
-    struct kv_open_place *places;
+    void *memory;                 /* NULL for a type without open groups */
+    struct kv_open_place *places; /* [places_count] slots of sequences */
     uint32_t places_count;
-    uint32_t groups; /* of 16 tokens; in the middle of chunks, all of a step together */
+    uint32_t groups; /* of 16 tokens, for the middle of chunks of all sequences in a step */
     uint32_t groups_used;
 };
 
-/* For `places` sequences and steps of `rows_max` rows. NO_MEMORY. */
+/* Makes room for `places` sequence slots and steps of `rows_max` rows. NO_MEMORY. */
 enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
                          const struct kv_layout *layout, uint32_t places, uint32_t rows_max);
 void kv_open_deinit(struct kv_open *open);
-/* Of its memory. */
+/* Bytes of its memory. */
 size_t kv_open_bytes(const struct kv_open *open, const struct kv_layout *layout);
 
-/* The groups of the step before are forgotten but for those that lie at places. */
+/* Begins a step: forgets the groups in the middle of chunks, which are full. */
 void kv_open_begin(struct kv_open *open);
-/* Where rows at positions first, first + 1, … of sequence `serial` at `place` find their own group.
- * Asserts that they go on with a group in which the sequence's own rows are, or begin one: nobody
- * reads what another sequence has left at the place. */
+/* Sets open_of[i] to the open group of the row at position first + i of sequence `serial` in slot
+ * `place`. Asserts that the rows continue an open group of the same sequence or begin a new one, so
+ * that no sequence reads what another has left in the slot. */
 void kv_open_find(struct kv_open *open, uint32_t place, uint64_t serial, uint32_t first,
                   uint32_t rows, uint32_t *open_of);

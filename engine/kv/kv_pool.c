@@ -41,7 +41,7 @@ enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
         pool->domains == NULL || pool->batches == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u KV pages of %zu bytes", pool->page_count,
                  layout->page_bytes);
-    /* The lowest page is given first, so that a small load touches little memory. */
+    /* The lowest page is acquired first, so that a small load touches little memory. */
     for (uint32_t i = 0; i < pool->page_count; i++)
         pool->free_pages[i] = pool->page_count - 1 - i;
     pool->free_count = pool->page_count;
@@ -109,7 +109,7 @@ bool kv_pool_are_flying(const struct kv_pool *pool, const page_id *pages, uint32
     return false;
 }
 
-/* Batches up to `ended` are over, or whatever is asked comes behind them. */
+/* Batches up to `ended` are over, or all later work runs after them. */
 static void land_until(struct kv_pool *pool, uint64_t ended)
 {
     uint32_t flying = 0;
@@ -149,7 +149,7 @@ void kv_pool_wait(struct kv_pool *pool, const page_id *pages, uint32_t count)
         wait_until(pool, last);
 }
 
-/* All free pages are in flight: for the first of their batches. */
+/* All free pages are in flight: waits for the earliest of their batches. */
 static void wait_for_free(struct kv_pool *pool)
 {
     uint64_t first = UINT64_MAX;
@@ -173,7 +173,7 @@ page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain
     pool->references[page] = 1;
     pool->domains[page] = *domain;
 #ifdef BANYAN_SLOW_CHECKS
-    /* All ones is NaN in every float type: whoever reads what was not written shows it. */
+    /* All ones is NaN in every float type: reading a page before it is written shows. */
     kernels_upload(pool->kernels, kv_pool_memory(pool, page), pool->poison,
                    pool->layout.page_bytes);
 #endif
@@ -185,7 +185,7 @@ bool kv_pool_is_idle(const struct kv_pool *pool, page_id page)
     return pool->references[page] == 1 && pool->marks[page] == MARK_CACHED;
 }
 
-/* After a change of a page's count or marks: `was_idle` before it. */
+/* Called after a change of a page's count or marks; `was_idle` is its state before. */
 static void changed(struct kv_pool *pool, page_id page, bool was_idle)
 {
     bool is_idle = kv_pool_is_idle(pool, page);
@@ -219,7 +219,7 @@ void kv_pool_release(struct kv_pool *pool, page_id page)
 {
     ASSERT(page < pool->page_count);
     ASSERT(pool->references[page] > 0);
-    /* The cache's and a pin's reference are theirs to give back. */
+    /* The references of the cache and of a pin are not for this call. */
     ASSERT(pool->references[page] > (uint32_t)__builtin_popcount(pool->marks[page]));
     if (--pool->references[page] > 0) {
         changed(pool, page, false);
@@ -311,8 +311,8 @@ void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, ui
     }
 }
 
-/* The free list names each page of count 0 once: checked by the sum and the sum of squares. Those
- * in flight come first. */
+/* Whether the free list has each page of count 0 once (compared by sum and sum of squares), pages
+ * in flight first. */
 static bool check_free_list(const struct kv_pool *pool)
 {
     uint64_t sum = 0;

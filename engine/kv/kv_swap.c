@@ -5,12 +5,12 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 
-/* Batches below this say little about the rate: the hand-over to the threads counts. */
+/* Smaller batches say little about the rate: most of their time is the hand-over to the threads. */
 enum { RATE_PAGES_MIN = 4 };
-/* Of the host pool at most 1 ÷ this is kept from what is only cached. */
+/* At most one in this many host pages is reserved for swapping. */
 enum { RESERVE_SHARE = 8 };
 
-/* How much a batch moves what is known of the rate. */
+/* Weight of a new batch in the measured rate. */
 static const double rate_weight = 0.25;
 
 static const struct engine_domain no_domain;
@@ -35,7 +35,7 @@ static void learn_rate(const struct kv_swap *swap, double *page_us, uint32_t pag
     *page_us += (measured - *page_us) * (*page_us > 0 ? rate_weight : 1);
 }
 
-/* Pages swap->from[0, count) of one side to swap->to of the other; how long that takes. */
+/* Copies pages swap->from[0, count) of one pool to swap->to of the other; returns microseconds. */
 static int64_t copy_batch(struct kv_swap *swap, bool is_out, uint32_t count)
 {
     struct prefix_cache *cache = swap->cache;
@@ -52,8 +52,8 @@ static int64_t copy_batch(struct kv_swap *swap, bool is_out, uint32_t count)
     return us;
 }
 
-/* First rates, from pages that nobody holds yet: out, then in. The second copy of each counts,
- * since the first touches new memory. */
+/* Measures the first rates on free pages: out, then in. The second copy of each counts, since the
+ * first touches new memory. */
 static enum status init_rates(struct kv_swap *swap)
 {
     const struct kv_pool *pool = swap->cache->pool;
@@ -101,8 +101,7 @@ enum status kv_swap_init(struct kv_swap *swap, const struct kv_swap_options *opt
     if (swap->lists == NULL || swap->entries == NULL || swap->from == NULL || swap->to == NULL ||
         swap->counts == NULL) {
         kv_swap_deinit(swap);
-        FAIL(STATUS_NO_MEMORY, "no memory for the page lists of %u paused sequences",
-             options->places);
+        FAIL(STATUS_NO_MEMORY, "no memory for the swap lists of %u sequences", options->places);
     }
     for (uint32_t i = 0; i < options->places; i++)
         swap->lists[i].pages = swap->entries + (size_t)i * pages;
@@ -131,8 +130,8 @@ void kv_swap_deinit(struct kv_swap *swap)
 
 /* --- entries --- */
 
-/* Entries `index` of all lists that are host page `from` become pool page `to`. The page of a text
- * has the same index in all lists that hold it. */
+/* In all lists, entries `index` that are host page `from` become pool page `to`. A page has the
+ * same index in all lists that hold it. */
 static void moved(void *context, uint32_t index, host_page from, page_id to)
 {
     struct kv_swap *swap = context;
@@ -147,7 +146,8 @@ static void moved(void *context, uint32_t index, host_page from, page_id to)
     }
 }
 
-/* From the last page to the first: the least recently idle of the tree is a leaf then. */
+/* Releases from the last page to the first, so that the page idle for longest in the tree is a
+ * leaf. */
 static void cut(struct kv_swap *swap, struct kv_swap_list *list, uint32_t pages)
 {
     while (list->page_count > pages) {
@@ -177,7 +177,7 @@ void kv_swap_lower(struct kv_swap *swap, uint32_t place, enum service_class serv
     swap->lists[place].owner.service_class = service_class;
 }
 
-/* --- who falls --- */
+/* --- which lists are dropped --- */
 
 static bool is_same_tenant(const struct kv_swap_owner *a, const struct kv_swap_owner *b)
 {
@@ -185,14 +185,14 @@ static bool is_same_tenant(const struct kv_swap_owner *a, const struct kv_swap_o
            memcmp(&a->tenant, &b->tenant, sizeof(a->tenant)) == 0;
 }
 
-/* Who wants to come in. */
+/* A sequence that is to be swapped out, and the host pages that it needs. */
 struct newcomer {
     const struct kv_swap_owner *owner;
     uint32_t pages;
 };
 
-/* Host pages of an owner's tenant in its class, in lists that have not been marked, and those that
- * the newcomer wants. */
+/* Host pages of an owner's tenant in its class: those of lists that are not marked, and those that
+ * the newcomer needs. */
 static uint64_t tenant_pages(const struct kv_swap *swap, const struct kv_swap_owner *owner,
                              const struct newcomer *newcomer)
 {
@@ -209,7 +209,7 @@ static uint64_t tenant_pages(const struct kv_swap *swap, const struct kv_swap_ow
     return pages;
 }
 
-/* What decides, the first that differs. */
+/* Priority of a list. The first field that differs decides. */
 struct desert {
     enum service_class service_class;
     uint64_t pages; /* of the tenant */
@@ -236,8 +236,8 @@ static bool deserves_less(const struct desert *a, const struct desert *b)
     return a->computed < b->computed;
 }
 
-/* Of the lists that are not marked and hold pages in host memory (or, any pages), the least
- * deserving; NULL when there is none. */
+/* The list of least priority among those not marked or kept that hold pages in host memory (or any
+ * pages, if not `is_of_host`); NULL when there is none. */
 static struct kv_swap_list *least_deserving(const struct kv_swap *swap, bool is_of_host,
                                             const struct newcomer *newcomer, struct desert *out)
 {
@@ -248,7 +248,7 @@ static struct kv_swap_list *least_deserving(const struct kv_swap *swap, bool is_
             (is_of_host ? list->host_count : list->page_count) == 0)
             continue;
         if (least != NULL && list->owner.service_class < out->service_class)
-            continue; /* more urgent: no need to count its tenant's pages */
+            continue; /* of a more urgent class: its tenant's pages need not be counted */
         struct desert desert = desert_of(swap, &list->owner, list->host_count, newcomer);
         if (least != NULL && !deserves_less(&desert, out))
             continue;
@@ -264,7 +264,7 @@ static void unmark(struct kv_swap *swap)
         swap->lists[i].is_marked = false;
 }
 
-/* Host pages that would be free or the tree's alone without this list. */
+/* Host pages that would be free, or the tree's alone, without this list. */
 static uint32_t own_host_pages(const struct kv_swap *swap, const struct kv_swap_list *list)
 {
     const struct prefix_cache *cache = swap->cache;
@@ -278,8 +278,8 @@ static uint32_t own_host_pages(const struct kv_swap *swap, const struct kv_swap_
     return own;
 }
 
-/* Marks the lists that have to fall so that the newcomer has room; false when those who deserve it
- * less do not have so many pages. */
+/* Marks the lists to drop so that the newcomer has room; false when the lists of less priority do
+ * not have enough pages. */
 static bool mark_falling(struct kv_swap *swap, const struct newcomer *newcomer)
 {
     uint32_t room = prefix_cache_host_available(swap->cache);
@@ -332,7 +332,7 @@ static void say_too_small(struct kv_swap *swap, uint32_t pages)
     swap->is_too_small_said = true;
     LOG(LOG_WARN, "host_memory_too_small", LOG_NUMBER("pages_wanted", pages),
         LOG_NUMBER("host_pages", swap->cache->host.page_count),
-        LOG_TEXT("instead", "paused sequences are computed again"));
+        LOG_TEXT("instead", "preempted sequences are recomputed"));
 }
 
 bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *page_count,
@@ -344,7 +344,8 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
     uint32_t count = 0;
     ASSERT(list->page_count == 0);
     ASSERT(owner->weight > 0);
-    /* Before anybody falls: what only they share with this one becomes its own then, and stays. */
+    /* Found before lists are dropped: pages shared only with these become private then, and stay.
+     * */
     for (uint32_t i = 0; i < *page_count; i++)
         if (is_private(pool, pages[i]))
             swap->to[count++] = i;
@@ -371,7 +372,7 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
     return true;
 }
 
-/* Those kept free for copies too: the planner has counted without them. */
+/* Free and idle pages, with those kept free for copies: the scheduler has not counted these. */
 static uint32_t can_be_had(const struct kv_pool *pool)
 {
     return pool->free_count + pool->idle_count;
@@ -398,7 +399,7 @@ bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *
     swap->figures.in_us += copy_batch(swap, false, count);
     swap->figures.pages_in += count;
     *page_count = list->page_count;
-    list->page_count = 0; /* first: `moved` is for the others */
+    list->page_count = 0; /* first: `moved` is for the other lists */
     list->host_count = 0;
     list->is_kept = false;
     for (uint32_t i = 0; i < *page_count; i++) {
@@ -426,7 +427,7 @@ void kv_swap_count_holders(const struct kv_swap *swap, uint32_t *holders)
                 holders[swap->lists[i].pages[p]]++;
 }
 
-/* Whether `holders`, all of them lists, are all that hold a page but for the tree. */
+/* Whether the `holders` lists, and perhaps the tree, are all that hold a page. */
 static bool is_protected(const struct kv_pool *pool, page_id page, uint32_t holders)
 {
     return holders > 0 && !kv_pool_is_pinned(pool, page) &&
@@ -444,7 +445,7 @@ uint32_t kv_swap_protected(const struct kv_swap *swap)
     return count;
 }
 
-/* But for those that are kept: a page that they hold is not protected now. */
+/* Lists with this entry, without kept ones: a page that they hold is not protected now. */
 static uint32_t lists_with(const struct kv_swap *swap, uint32_t index, uint32_t entry)
 {
     uint32_t count = 0;
@@ -454,7 +455,8 @@ static uint32_t lists_with(const struct kv_swap *swap, uint32_t index, uint32_t 
     return count;
 }
 
-/* A protected page, of all lists that hold it, to host memory; false when there is no room. */
+/* Moves a protected page, in all lists that hold it, to host memory; false when there is no room.
+ * */
 static bool protected_to_host(struct kv_swap *swap, uint32_t index, page_id page)
 {
     struct kv_pool *pool = swap->cache->pool;

@@ -4,8 +4,8 @@
 
 #include "config/base/mem.h"
 
-/* Room for ghosts, 64 bytes each and those of its tokens: 1/64 of the pool's memory, but never less
- * than 256 tenants behind a published prompt of 4,000 tokens need. */
+/* Ghosts have room of 1/64 of the pool's memory, at 64 bytes each and those of its tokens, but at
+ * least as many as 256 tenants with a published prompt of 4,000 tokens need. */
 enum { GHOST_SHARE = 64, GHOST_BYTES = 64, GHOSTS_MIN_TOKENS = 1 << 20, GHOSTS_TOP = 1 << 30 };
 enum { DOMAINS_MAX = 65536 };
 
@@ -13,7 +13,7 @@ static const struct engine_domain no_domain;
 
 /* --- start and end --- */
 
-/* The pool's word on a page that only the tree holds, or no more. */
+/* Called by the pool when a page becomes, or stops being, held by the tree alone. */
 static void tell_idle(void *context, page_id page, bool is_idle)
 {
     struct prefix_cache *cache = context;
@@ -109,7 +109,7 @@ void prefix_cache_deinit(struct prefix_cache *cache)
 
 /* --- finding --- */
 
-/* What the trees of a view hold of a text; the whole pages' nodes stand in cache->nodes. */
+/* What the trees of a view have of a sequence; the nodes of the full pages are in cache->nodes. */
 struct lookup {
     radix_domain domains[LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t domain_count;
@@ -162,7 +162,7 @@ static void add_found(const struct prefix_cache *cache, const struct prefix_view
     uint32_t index = 0;
     while (index < found->domain_count && found->domains[index] != domain)
         index++;
-    ASSERT(index < found->domain_count); /* nothing is found in what is not visible */
+    ASSERT(index < found->domain_count); /* nothing is found in a domain that is not visible */
     bool is_host = radix_tree_tier(cache->tree, node) == RADIX_HOST;
     out->tokens += tokens;
     out->tokens_by[index] += tokens;
@@ -207,7 +207,7 @@ static void forget_host(struct prefix_cache *cache, radix_node node)
     kv_host_release(&cache->host, page);
 }
 
-/* Copies what was evicted, which is free then. */
+/* Copies the evicted pages, which are free then. */
 static void evict_copy(struct prefix_cache *cache)
 {
     const uint32_t count = cache->evicted.count;
@@ -217,7 +217,7 @@ static void evict_copy(struct prefix_cache *cache)
     cache->evicted.count = 0;
 }
 
-/* Of the host tier's own pages the one that goes next; false when all are held or being read. */
+/* Drops the host page that the tree evicts next; false when others hold all of them. */
 static bool evict_host(struct prefix_cache *cache)
 {
     radix_node next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_HOST);
@@ -225,7 +225,7 @@ static bool evict_host(struct prefix_cache *cache)
         return false;
     for (uint32_t i = 0; i < cache->evicted.count; i++)
         if (cache->evicted.to[i] == radix_tree_value(cache->tree, next))
-            evict_copy(cache); /* as long as the page is held */
+            evict_copy(cache); /* before the page is released */
     forget_host(cache, next);
     radix_tree_clear(cache->tree, next);
     cache->figures.host_dropped++;
@@ -233,7 +233,7 @@ static bool evict_host(struct prefix_cache *cache)
     return true;
 }
 
-/* A page in the host tier, where one of its own makes room. */
+/* A host page for an evicted page; if need be the tree drops one of its own there. */
 static host_page evict_acquire(struct prefix_cache *cache, page_id page)
 {
     struct kv_host *host = &cache->host;
@@ -296,14 +296,14 @@ static page_id fresh_page(struct prefix_cache *cache, const struct engine_domain
 
 /* --- taking --- */
 
-/* A node of the host tier may be evicted, unless a paused sequence holds its page too. */
+/* Lets a node of the host tier be evicted, unless a swapped-out sequence holds its page too. */
 static void host_idle(struct prefix_cache *cache, radix_node node)
 {
     if (cache->host.references[radix_tree_value(cache->tree, node)] == 1)
         radix_evict_idle(cache->tree, node);
 }
 
-/* Nothing evicts a node between hold and unhold. */
+/* No node is evicted between hold and unhold. */
 static void hold(struct prefix_cache *cache, radix_node node)
 {
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE)
@@ -320,7 +320,7 @@ static void unhold(struct prefix_cache *cache, radix_node node)
         host_idle(cache, node);
 }
 
-/* Whose a node's host page is: tree and tier must say the same, in every build. */
+/* Domain of a node's host page. Asserts, in every build, that tree and host pool agree. */
 static struct engine_domain host_domain(const struct prefix_cache *cache, radix_node node)
 {
     const struct engine_domain *domain = &cache->host.domains[radix_tree_value(cache->tree, node)];
@@ -329,8 +329,8 @@ static struct engine_domain host_domain(const struct prefix_cache *cache, radix_
     return *domain;
 }
 
-/* The tree gives up a node's host page. Page `index` of the node's text stands in `page` too, where
- * those who are paused find it from now on. */
+/* The tree gives up a node's host page, because `page` has the same content: page `index` of the
+ * sequence. Swapped-out sequences that held the host page hold `page` from now on. */
 static void leave_host(struct prefix_cache *cache, radix_node node, uint32_t index, page_id page)
 {
     host_page from = radix_tree_value(cache->tree, node);
@@ -342,14 +342,14 @@ static void leave_host(struct prefix_cache *cache, radix_node node, uint32_t ind
 
 static void set_device(struct prefix_cache *cache, radix_node node, page_id page)
 {
-    ASSERT(cache->page_node[page] == RADIX_NONE); /* a page stands for one text */
+    ASSERT(cache->page_node[page] == RADIX_NONE); /* a page belongs to one node */
     radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
     cache->page_node[page] = node;
     kv_pool_cache(cache->pool, page);
     cache->version++;
 }
 
-/* Copies what was brought, which the tree has there from now on. */
+/* Copies the pages that are brought back; the tree has them in the pool from now on. */
 static void bring_copy(struct prefix_cache *cache)
 {
     const uint32_t count = cache->returned.count;
@@ -364,8 +364,9 @@ static void bring_copy(struct prefix_cache *cache)
     cache->returned.count = 0;
 }
 
-/* A page for the first of `wanted` that come back. Where idle ones make room, it is for as many as
- * the host tier takes without dropping any: what has come back leaves its place there. */
+/* A fresh page for the first of `wanted` pages that come back. If pages must be evicted for them,
+ * as many are evicted as the host tier takes without dropping any: each page that comes back
+ * leaves room there. */
 static page_id bring_acquire(struct prefix_cache *cache, const struct engine_domain *domain,
                              uint32_t wanted)
 {
@@ -379,9 +380,9 @@ static page_id bring_acquire(struct prefix_cache *cache, const struct engine_dom
     return kv_pool_acquire(cache->pool, domain);
 }
 
-/* Page `index` of a text, a held node, with the holder's reference: from the host tier, as first of
- * `wanted` of that text, into a fresh page, which is the same domain's. The caller ends with
- * bring_copy. False, and nothing changed, when no page can be had. */
+/* Finds pool page `index` of a sequence, whose node is held. A page in host memory, the first of
+ * `wanted` ones, gets a fresh page of the same domain; the caller ends with bring_copy. False,
+ * without any change, when no page is available. */
 static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, uint32_t wanted,
                   page_id *out)
 {
@@ -413,7 +414,8 @@ static uint32_t host_count(const struct prefix_cache *cache, const radix_node *n
     return in_host;
 }
 
-/* The first tokens of a held node's page, from either tier, in a fresh page of the taker's. */
+/* Copies the first tokens of a held node's page, from either tier, into a fresh page
+ * of the caller. */
 static page_id take_rest(struct prefix_cache *cache, const struct prefix_view *view,
                          radix_node node, uint32_t tokens)
 {
@@ -448,7 +450,7 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
     uint32_t idle_count = cache->pool->idle_count;
     for (uint32_t i = 0; i < found.pages; i++) {
         hold(cache, cache->nodes[i]);
-        pages[i] = idle_count - cache->pool->idle_count; /* until now; soon the page */
+        pages[i] = idle_count - cache->pool->idle_count; /* for device_idle; replaced by the page */
     }
     uint32_t away = host_count(cache, cache->nodes, found.pages);
     if (found.rest != RADIX_NONE)
@@ -490,8 +492,8 @@ static void keep_page(struct prefix_cache *cache, radix_node node, uint32_t inde
     set_device(cache, node, page);
 }
 
-/* An idle rest of the view's own tree that the first tokens of a page, now to be inserted behind
- * the same pages, repeat: it would only take room. */
+/* Drops an idle partial page of the view's own tree that is a prefix of a page that is now inserted
+ * in its place: it is of no more use. */
 static void forget_shorter(struct prefix_cache *cache, const struct prefix_view *view,
                            const struct lookup *found)
 {
@@ -522,13 +524,13 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
         return;
     look_up(cache, view, tokens, (first + 1) * symbols - 1, &found);
     if (found.pages < first)
-        return; /* what is before is not kept, or seen no more: nobody would find these */
+        return; /* pages before these are not in the tree, or not visible: no lookup finds these */
     forget_shorter(cache, view, &found);
     radix_domain domain = radix_tree_open_domain(cache->tree, view->domain->bytes, view->weight);
     if (domain == RADIX_NONE)
         return;
     radix_node node = RADIX_NONE;
-    cache->version++; /* also of what is there: a rest inserted again is looked at first */
+    cache->version++; /* even if nothing is new: of partial pages the newest is matched first */
     for (uint32_t i = first; i < first + count; i++) {
         node = i == first ? radix_tree_insert(cache->tree, domain, RADIX_NONE, tokens,
                                               (first + 1) * symbols)
@@ -560,11 +562,11 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
     ASSERT(is_same(&cache->pool->domains[page], view->domain));
     look_up(cache, view, tokens, count, &found);
     if (found.pages < count / symbols || found.rest_tokens == count % symbols)
-        return; /* nobody would find it, or it is found as it is */
+        return; /* no lookup would find it, or it is there already */
     page_id kept = is_open ? fresh_page(cache, view->domain) : page;
     if (kept == KV_POOL_NONE)
         return;
-    look_up(cache, view, tokens, count, &found); /* again: the page may have been a rest's */
+    look_up(cache, view, tokens, count, &found); /* again: making room may have evicted some */
     if (found.pages == count / symbols)
         forget_shorter(cache, view, &found);
     cache->version++;
@@ -585,7 +587,7 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
         kv_pool_release(cache->pool, kept);
 }
 
-/* --- pins, and domains that end --- */
+/* --- pins, and dropping domains --- */
 
 static struct prefix_published *published_find(const struct prefix_cache *cache,
                                                const struct engine_domain *domain)
@@ -601,14 +603,14 @@ enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pa
     uint32_t pinned = cache->pool->pinned_count;
     if (pages > cache->pin_pages_max || pinned > cache->pin_pages_max - pages)
         FAIL(STATUS_LIMIT,
-             "%u more pinned pages beside %u are over the cap of %u (%u %% of %u KV pages, beside "
+             "%u more pinned pages beside %u exceed the cap of %u (%u %% of %u KV pages, beside "
              "one full context)",
              pages, pinned, cache->pin_pages_max, cache->options.pin_percent,
              cache->pool->page_count);
     return STATUS_OK;
 }
 
-/* Pins held nodes, or none. */
+/* Pins all of these held nodes, or none. */
 static enum status pin_nodes(struct prefix_cache *cache, const struct engine_domain *domain,
                              const radix_node *nodes, uint32_t count, uint32_t *pages)
 {
@@ -631,7 +633,7 @@ static enum status pin_nodes(struct prefix_cache *cache, const struct engine_dom
     }
     bring_copy(cache);
     if (back < count)
-        FAIL(STATUS_BUSY, "no KV page is free to bring back %u pages that are to be pinned", count);
+        FAIL(STATUS_BUSY, "no KV page is free to bring back one of %u pages to be pinned", count);
     if (row == NULL) {
         row = &cache->published[cache->published_count++];
         *row = (struct prefix_published){.domain = *domain};
@@ -649,15 +651,15 @@ static enum status pin_nodes(struct prefix_cache *cache, const struct engine_dom
 enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_view *view,
                              const uint32_t *tokens, uint32_t count, uint32_t *pages)
 {
-    /* Its own tree alone: what another domain holds may go when that one ends. */
+    /* Only its own tree: pages of another domain are dropped with that domain. */
     const struct prefix_view own = {.domain = view->domain, .weight = view->weight};
     struct lookup found;
     *pages = 0;
     look_up(cache, &own, tokens, count, &found);
     uint32_t tokens_found = found.pages * cache->pool->layout.page_tokens + found.rest_tokens;
     if (count == 0 || tokens_found < count)
-        FAIL(STATUS_NOT_FOUND, "%u of %u tokens to be pinned are in the prefix cache", tokens_found,
-             count);
+        FAIL(STATUS_NOT_FOUND, "only %u of the %u tokens to be pinned are in the prefix cache",
+             tokens_found, count);
     uint32_t nodes = found.pages;
     if (found.rest != RADIX_NONE)
         cache->nodes[nodes++] = found.rest;
@@ -677,7 +679,7 @@ static void drop_gone(void *context, enum radix_tier tier, uint32_t value)
         kv_host_release(&cache->host, value);
         return;
     }
-    cache->page_node[value] = RADIX_NONE; /* first: tell_idle has nothing to tell the tree */
+    cache->page_node[value] = RADIX_NONE; /* first: the tree has dropped the node already */
     if (kv_pool_is_pinned(cache->pool, value))
         kv_pool_unpin(cache->pool, value);
     kv_pool_uncache(cache->pool, value);
@@ -696,7 +698,7 @@ void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_do
     cache->version++;
 }
 
-/* --- host pages that paused sequences hold --- */
+/* --- host pages of swapped-out sequences --- */
 
 uint32_t prefix_cache_host_available(const struct prefix_cache *cache)
 {
@@ -726,7 +728,7 @@ void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to)
 {
     radix_node node = cache->tree == NULL ? RADIX_NONE : cache->page_node[page];
     if (node != RADIX_NONE) {
-        cache->page_node[page] = RADIX_NONE; /* first: tell_idle has nothing to tell the tree */
+        cache->page_node[page] = RADIX_NONE; /* first: the node is not idle but moves */
         radix_tree_set(cache->tree, node, RADIX_HOST, to);
         cache->host_node[to] = node;
         kv_host_retain(&cache->host, to);
@@ -839,7 +841,7 @@ bool prefix_cache_check(const struct prefix_cache *cache)
     for (host_page page = 0; page < host->page_count; page++) {
         radix_node node = cache->host_node[page];
         if (node == RADIX_NONE)
-            continue; /* free, or paused sequences' alone: kv_swap_check */
+            continue; /* free, or of swapped-out sequences alone: see kv_swap_check */
         if (host->references[page] == 0 ||
             !check_node(cache, node, RADIX_HOST, page, &host->domains[page]))
             return false;

@@ -1,19 +1,19 @@
-/* prefix_cache: what was computed once: the trees of pages, their host tier, pins and figures.
+/* prefix_cache: what was computed once and can be used again: trees of pages, host tier and pins.
  *
- * Owns:     the radix tree, the host pool (also when off: kv_swap fills it too), one reference of
- *           the KV pool for each page in the tree and one more for each pinned page.
+ * Owns:     the radix tree, the host pool (also when the cache is off: kv_swap uses it too), one
+ *           reference to a pool page for each page in the tree and one more for each pinned page.
  * Thread:   engine thread only.
- * Cost:     no allocation after prefix_cache_init; each call O(pages of its text × domains that it
- *           sees), but for drop_domain (pages of the domain) and check.
- * Not here: page memory and counts (kv_pool, kv_host), order of eviction (radix_evict), who is
- *           admitted and who waits for whom (step, scheduler).
+ * Cost:     no allocation after prefix_cache_init; each call O(pages of its tokens × domains that
+ *           it sees), except drop_domain (pages of the domain) and check.
+ * Not here: page memory and counts (kv_pool, kv_host), order of eviction (radix_evict), admission
+ *           and waiting for another's prefix (step, scheduler).
  *
- *     sequence ──take──► [p0][p1][p2]  shared, read only     [p3] its own: the rest, copied
- *     sequence ──insert─► the tree holds p3 too, once it is full: nobody writes it any more
- *     nobody but the tree: idle ──make_room──► host page ──take──► device page again, or dropped
+ *     sequence ──take──► [p0][p1][p2]  shared, read only     [p3] its own: a copied partial page
+ *     sequence ──insert─► the tree holds p3 too, once it is full: it is never written again
+ *     held by the tree alone: idle ──make_room──► host page ──take──► pool page again, or dropped
  *
- * The cache belongs to one opening of one model: a reload is a new process, hence an empty cache,
- * and no page outlives the weights that it was computed with.
+ * The cache belongs to one process with one model. A reload of the weights is a new process with an
+ * empty cache, so no page outlives the weights that it was computed with.
  */
 #pragma once
 
@@ -29,49 +29,49 @@ enum { PREFIX_BATCH = 64 };
 
 struct prefix_cache_options {
     struct kernels *kernels;
-    struct kv_pool *pool; /* filled by the cache with what it holds; outlives the cache */
-    uint64_t host_bytes;  /* of the host tier; 0 = what is evicted is dropped */
-    uint32_t context;     /* tokens of the longest text */
-    uint32_t pin_percent; /* cap of pinned pages, of the pool; one full context stays beside it */
+    struct kv_pool *pool; /* its pages are what the cache holds; outlives the cache */
+    uint64_t host_bytes;  /* of the host tier; 0 = evicted pages are dropped */
+    uint32_t context;     /* tokens of the longest sequence */
+    uint32_t pin_percent; /* largest share of the pool to pin; one full context stays beside it */
     uint64_t seed;        /* secret: keys the tree's hashes */
-    uint32_t ghosts_max;  /* nodes that only repeat others' tokens; 0 = by the pool's memory */
-    uint32_t exchange;    /* pages kept free, so that copies to the host need not be waited for */
+    uint32_t ghosts_max;  /* tree nodes without a page of their own; 0 = by the pool's memory */
+    uint32_t exchange;    /* pages kept free, so that a step need not wait for copies to the host */
     bool is_off;          /* finds nothing, keeps nothing */
 };
 
-/* Whose tree is written and whose are read, in the order of matching; `domain` comes last when it
- * is not one of `visible`. A zero `domain` has no cache at all. Visibility is what the request was
- * admitted with. */
+/* Which tree is written and which are read, in the order of matching; `domain` is read last when it
+ * is not in `visible`. A request with a zero `domain` does not use the cache. What is visible was
+ * decided when the request was admitted by the gateway. */
 struct prefix_view {
     const struct engine_domain *domain; /* where its pages go */
     uint32_t weight;                    /* of `domain` among domains, ≥ 1 */
     const struct engine_domain *visible;
     uint32_t visible_count;  /* ≤ LIMIT_DOMAINS_VISIBLE */
-    uint32_t visible_public; /* the first so many are published prompts, */
-    uint32_t visible_group;  /* so many behind them the group's, the others its own */
+    uint32_t visible_public; /* of `visible` this many come first and are published prompts, */
+    uint32_t visible_group;  /* then this many are the group's; the others are its own */
 };
 
 struct prefix_match {
-    uint32_t tokens; /* found: those of `pages`, and rest_tokens */
-    uint32_t pages;  /* whole ones */
-    uint32_t rest_tokens;
-    uint32_t host_pages;  /* of `pages`, in the host tier: each takes a free or idle page */
+    uint32_t tokens;      /* found: in full pages, and rest_tokens */
+    uint32_t pages;       /* full ones */
+    uint32_t rest_tokens; /* in a partial page */
+    uint32_t host_pages;  /* of `pages`, in the host tier: each needs a free or idle page */
     uint32_t device_idle; /* of `pages`, idle now: they stop being available when taken */
-    uint32_t tokens_public, tokens_group, tokens_own; /* sum: tokens */
-    uint32_t tokens_host;                             /* of tokens, in the host tier */
+    uint32_t tokens_public, tokens_group, tokens_own; /* their sum is `tokens` */
+    uint32_t tokens_host;                             /* of `tokens`, in the host tier */
     uint32_t tokens_by[LIMIT_DOMAINS_VISIBLE + 1];    /* in order of `visible`, then `domain` */
 };
 
 struct prefix_published { /* a domain with pinned pages */
     struct engine_domain domain;
     uint32_t pages;
-    uint64_t hits; /* requests that found a token there */
+    uint64_t hits; /* requests that found at least one token there */
     uint64_t hit_tokens;
 };
 
 struct prefix_figures {
-    uint32_t pages_free, pages_idle, pages_pinned, pages_host; /* idle: cached and held by nobody */
-    uint32_t pages_active;                                     /* the rest of the pool */
+    uint32_t pages_free, pages_idle, pages_pinned, pages_host; /* idle: held by the cache alone */
+    uint32_t pages_active;                                     /* all other pages of the pool */
     uint32_t pin_pages_max;
     uint64_t query_tokens, hit_tokens; /* as counted by prefix_cache_count */
     uint64_t evicted_to_host, evicted_dropped, host_dropped, returned_pages;
@@ -81,122 +81,127 @@ struct prefix_cache {
     struct prefix_cache_options options;
     struct kv_pool *pool;
     struct kv_host host;
-    struct radix_tree *tree;            /* NULL: off */
+    struct radix_tree *tree;            /* NULL = the cache is off */
     radix_node *page_node;              /* [pages of the pool]; RADIX_NONE = not in the tree */
     radix_node *host_node;              /* [pages of the host pool] */
-    radix_node *nodes;                  /* [pages of a context] of the match under way */
+    radix_node *nodes;                  /* [pages of a context] of the current lookup */
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
     uint32_t pin_pages_max;
-    uint32_t host_reserve; /* host pages that only kv_swap takes */
-    struct {               /* evicted pages, of one batch of copies */
+    uint32_t host_reserve; /* host pages that only kv_swap may take */
+    struct {               /* evicted pages, to be copied in one batch */
         uint32_t count;
         page_id from[PREFIX_BATCH];
         host_page to[PREFIX_BATCH];
     } evicted;
-    struct { /* pages that come back, of one batch: the tree has them in host memory until then */
+    struct { /* pages that come back in one batch: the tree has them in host memory until then */
         uint32_t count;
         host_page from[PREFIX_BATCH];
         page_id to[PREFIX_BATCH];
-        uint32_t index[PREFIX_BATCH]; /* of their text */
+        uint32_t index[PREFIX_BATCH]; /* of the page in its sequence */
     } returned;
     void (*moved)(void *context, uint32_t index, host_page from, page_id to);
     void *moved_context;
-    struct prefix_figures figures; /* the counters */
+    struct prefix_figures figures; /* only the counters are kept here */
     uint64_t version;
 };
 
-/* NO_MEMORY. After kv_pool_init; the pool tells this cache of idle pages from now on. */
+/* NO_MEMORY. Call it after kv_pool_init; it sets the pool's idle function. */
 enum status prefix_cache_init(struct prefix_cache *cache,
                               const struct prefix_cache_options *options);
-/* Before kv_pool_deinit. */
+/* Call it before kv_pool_deinit. */
 void prefix_cache_deinit(struct prefix_cache *cache);
 
-/* What a text of `count` tokens would find: at most count - 1 of them, since one must be computed.
- * Changes nothing, recency neither. */
+/* What a sequence of `count` tokens would find: at most count - 1 of them, since one must be
+ * computed. Changes nothing, not even the recency of pages. */
 void prefix_cache_find(struct prefix_cache *cache, const struct prefix_view *view,
                        const uint32_t *tokens, uint32_t count, struct prefix_match *out);
-/* Takes what is found: a reference of each whole page, in order; host pages come back into fresh
- * device pages first; of the rest a copy in a fresh page, which is the caller's own. Writes the
- * page table and returns the tokens that it holds. As much as prefix_cache_find says when
- * host_pages + (rest_tokens > 0) pages beyond device_idle are available (and, for a rest, the only
- * page left is not the one that holds it), else less: `out` says what was taken. */
+/* Takes what is found. Of each full page it takes a reference, in order; pages in host memory are
+ * first copied into fresh pages. Of a partial page the caller gets a copy in a fresh page of its
+ * own. Writes the page table and returns the tokens in it. That is as much as prefix_cache_find
+ * says when host_pages + (rest_tokens > 0) pages are available beyond device_idle (and, for a
+ * partial page, the only available page is not the one that holds it); otherwise less. `out` says
+ * what was taken. */
 uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
                            const uint32_t *tokens, uint32_t count, page_id *pages,
                            uint32_t *page_count, struct prefix_match *out);
-/* Counts a request's hit: once per request, at its first admission, never for its other choices or
- * when it is computed again. */
+/* Counts the hits of a request: once for each request, at its first admission, neither for its
+ * other choices nor when it is recomputed. */
 void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *view, uint32_t count,
                         const struct prefix_match *match);
 
-/* Pages [first, first + count) of a sequence's table are full and computed; `tokens` is its text
- * from the start. The tree holds them from now on, and they are never written again. Where it holds
- * the same tokens already, the entry of the table becomes the tree's page (the bits are the same)
- * and the duplicate is released. Pages that came from other domains are not for this call. Where
- * the pages before `first` cannot be found any more (no room for ghosts, a domain dropped), nothing
- * is kept. */
+/* Pages [first, first + count) of a sequence's page table are full and computed; `tokens` are those
+ * of the sequence from its start. The tree holds the pages from now on, and they are never written
+ * again. Where the tree has the same tokens already, the entry of the table becomes the tree's page
+ * (the bits are the same) and the duplicate is released. All these pages must be of the view's
+ * domain. If the pages before `first` cannot be found any more (no room for ghosts, or a domain was
+ * dropped), nothing is inserted. */
 void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
                          const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages);
-/* The end of a text: its tokens in `page`, behind all full ones, if there are any. When `is_open`
- * its owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if
- * there is none; else the tree holds the page itself. (A copy for the owner would cost the same and
- * change its table.) */
+/* Inserts the partial page at the end of `count` tokens, if there is one. When `is_open`, its owner
+ * continues to write it: the tree gets a copy in a free or idle page, or nothing if there is none.
+ * Otherwise the tree holds the page itself. (Copying for the owner instead would cost the same and
+ * change its page table.) */
 void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
                               const uint32_t *tokens, uint32_t count, page_id page, bool is_open);
 
 /* Evicts until `pages` pages are free: to the host tier if there is one, since copying a page is
- * always cheaper than computing it, else dropped. False if too few are idle; those are free. */
+ * always cheaper than computing it; otherwise they are dropped. False when too few are idle; those
+ * are free then. */
 bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
-/* Evicts until as many pages are free as options.exchange says, if so many are idle: those who want
- * pages in the next step find some that no copy reads any more. */
+/* Evicts until options.exchange pages are free, if so many are idle, so that the next step finds
+ * pages that no copy reads any more. */
 void prefix_cache_make_ahead(struct prefix_cache *cache);
-/* Free and idle pages but for options.exchange: what the planner may count on. O(1). */
+/* Free and idle pages without options.exchange: what the scheduler may count on. O(1). */
 uint32_t prefix_cache_available(const struct prefix_cache *cache);
 
-/* Whether `pages` more may be pinned; LIMIT, with the numbers. */
+/* Whether `pages` more pages may be pinned; LIMIT, with the numbers. */
 enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages);
-/* Pins the whole text in the view's own tree, its rest too, until the domain is dropped: pinned
- * pages are neither evicted nor demoted. `*pages` is how many it has pinned. LIMIT, with the
- * numbers, over the cap or LIMIT_PROMPTS domains; NOT_FOUND when not all of it is in the tree; BUSY
- * when no page is free to bring it back into. Nothing is pinned then. What is pinned
- * already stays and counts once. */
+/* Pins all `count` tokens in the view's own tree, the partial page too, until the domain is
+ * dropped: pinned pages are neither evicted nor demoted. Sets `*pages` to the pinned pages of the
+ * domain. LIMIT, with the numbers, beyond pin_percent or LIMIT_PROMPTS domains; NOT_FOUND when not
+ * all of them are in the tree; BUSY when no page is free to bring one back into. After a failure
+ * nothing more is pinned. Pages that are pinned already stay so and count once. */
 enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_view *view,
                              const uint32_t *tokens, uint32_t count, uint32_t *pages);
-/* Forgets a domain: its pages and pins. Running sequences keep what they hold. Who still computes
- * into the domain must be ended first, or it is opened again. */
+/* Forgets a domain, with its pages and pins. Running sequences keep the pages they hold. Sequences
+ * that still compute into the domain must be ended first, or they open it again. */
 void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_domain *domain);
 
-/* Changes whenever a find could give another answer: one that was kept with it is still good. */
+/* Changes whenever a lookup could give another result: one made at the same version
+ * is still valid. */
 uint64_t prefix_cache_version(const struct prefix_cache *cache);
 
-/* --- host pages that paused sequences hold (kv_swap), the tree perhaps too: never evicted --- */
+/* --- host pages of swapped-out sequences (kv_swap), perhaps of the tree too: never evicted --- */
 
-/* Host pages that are free or only the tree's. O(1). */
+/* Host pages that are free or held by the tree alone. O(1). */
 uint32_t prefix_cache_host_available(const struct prefix_cache *cache);
 bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page);
-/* The tree drops least wanted host pages until `pages` are free; false if too few are its alone. */
+/* The tree drops its least valuable host pages until `pages` are free; false if too few are
+ * its own alone. */
 bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages);
-/* So many free host pages are not for what is evicted. */
+/* Reserves free host pages: evicted pages do not take them. */
 void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages);
-/* `page`, which nobody but the caller and perhaps the tree holds, has been copied to the caller's
- * host page `to`: the tree has it there from now on, and `page` is free. */
+/* `page`, held only by the caller and perhaps the tree, has been copied to the caller's host page
+ * `to`: the tree has it there from now on, and `page` is free. */
 void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to);
-/* The other way, into the caller's fresh `page`. The caller's reference to `from` is given up. */
+/* The reverse, into the caller's fresh `page`. Gives up the caller's reference to `from`. */
 void prefix_cache_promote(struct prefix_cache *cache, host_page from, page_id page);
-/* Gives up a reference: what only the tree holds then may be evicted. */
+/* Gives up a reference. A page that only the tree holds then may be evicted. */
 void prefix_cache_host_release(struct prefix_cache *cache, host_page page);
-/* Who is told when the tree leaves a host page that others hold too, for pool page `to` with the
- * same content, which is page `index` of its text: `moved` retains that one for them and gives up
- * their references to `from`, so that there is one copy. */
+/* Sets the function that is called when the tree leaves host page `from`, which others hold too,
+ * because pool page `to` has the same content, page `index` of its sequence. `moved` retains `to`
+ * for the other holders and gives up their references to `from`, so that one copy remains. */
 void prefix_cache_set_moved(struct prefix_cache *cache,
                             void (*moved)(void *context, uint32_t index, host_page from,
                                           page_id to),
                             void *context);
 
-/* Domains with pinned pages; [0, count) of `out`. */
+/* Writes at most `count` domains with pinned pages to `out`; returns how many. */
 uint32_t prefix_cache_published(const struct prefix_cache *cache, struct prefix_published *out,
                                 uint32_t count);
 void prefix_cache_figures(const struct prefix_cache *cache, struct prefix_figures *out);
 
-/* All invariants of tree, pool, host pool and pins together; for tests and slow checks. O(all). */
+/* Whether all invariants of tree, pool, host pool and pins hold; for tests and
+ * slow checks. O(all). */
 bool prefix_cache_check(const struct prefix_cache *cache);

@@ -268,9 +268,8 @@ static void test_no_memory(void **state)
             kv_host_deinit(&host);
         else
             assert_non_null(
-                strstr(status_note()->message, allowed == 0 ? "no host memory for 1 MiB of paused "
-                                                              "sequences' pages"
-                                                            : "7 host pages of "));
+                strstr(status_note()->message,
+                       allowed == 0 ? "no host memory for 1 MiB of KV pages" : "7 host pages of "));
     }
 }
 

@@ -730,7 +730,7 @@ static void test_no_memory(void **state)
         if (status == STATUS_OK)
             kv_swap_deinit(&swap);
         else
-            assert_non_null(strstr(status_note()->message, "6 paused sequences"));
+            assert_non_null(strstr(status_note()->message, "swap lists of 6 sequences"));
     }
     close_world();
 }

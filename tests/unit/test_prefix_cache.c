@@ -605,8 +605,8 @@ static void test_pins(void **state)
 
     assert_int_equal(prefix_cache_pin_check(&bed.cache, 3), STATUS_OK);
     assert_int_equal(prefix_cache_pin_check(&bed.cache, 4), STATUS_LIMIT);
-    assert_non_null(strstr(status_note()->message, "4 more pinned pages beside 3 are over the cap "
-                                                   "of 6"));
+    assert_non_null(
+        strstr(status_note()->message, "4 more pinned pages beside 3 exceed the cap of 6"));
     (void)cache_bed_run(&bed, &view_prompt, &other, 60);
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, other.tokens, 60, &pages),
                      STATUS_LIMIT);
