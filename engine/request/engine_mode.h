@@ -1,37 +1,37 @@
-/* engine_mode: the ways in which an engine can be told to work.
+/* engine_mode: the modes of an engine that its options choose.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: the other options of an engine (engine), what each way does (scheduler, step).
+ * Not here: the other options of an engine (engine), what each mode does (scheduler, step).
  */
 #pragma once
 
-/* How sequences share steps: `continuous` is for use, the others are there to be compared with. */
+/* How sequences share steps. `continuous` is for use; the others exist for comparison. */
 enum engine_batching {
-    ENGINE_BATCHING_CONTINUOUS, /* they join and leave at every step */
-    ENGINE_BATCHING_WINDOW,     /* they join when no running one is in its prompt, all at once */
-    ENGINE_BATCHING_STATIC,     /* they join when none runs */
+    ENGINE_BATCHING_CONTINUOUS, /* sequences join and leave at every step */
+    ENGINE_BATCHING_WINDOW,     /* they join together, when no running one is in its prompt */
+    ENGINE_BATCHING_STATIC,     /* they join together, when none runs */
 };
 
 /* What becomes of a sequence whose pages a more urgent one takes. */
 enum engine_preemption {
-    ENGINE_PREEMPTION_AUTO,      /* whichever way is predicted to cost less */
-    ENGINE_PREEMPTION_SWAP,      /* to host memory while there is room, else recomputed */
-    ENGINE_PREEMPTION_RECOMPUTE, /* given back, and computed again from its tokens */
-    ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another that runs */
+    ENGINE_PREEMPTION_AUTO,      /* swapped out or recomputed, by predicted cost */
+    ENGINE_PREEMPTION_SWAP,      /* swapped out while host memory has room, else recomputed */
+    ENGINE_PREEMPTION_RECOMPUTE, /* recomputed from its tokens */
+    ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another's running sequence */
 };
 
-/* Tokens guessed ahead and judged in one step, with the same text, bit by bit. */
+/* Which drafter proposes tokens that the model then verifies in one step. */
 enum engine_speculation {
     ENGINE_SPECULATION_OFF,
-    ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
-    ENGINE_SPECULATION_MODEL,  /* what a smaller model says */
-    ENGINE_SPECULATION_EXIT,   /* what the model's own first layers say: one trained for it */
+    ENGINE_SPECULATION_LOOKUP, /* the tokens after the same words earlier in the sequence */
+    ENGINE_SPECULATION_MODEL,  /* a smaller model */
+    ENGINE_SPECULATION_EXIT,   /* the model's own first layers, if it was trained for that */
 };
 
-/* When a guess is right. Greedy answers are the same in both. */
+/* When a draft token is accepted. Greedy answers are the same with both. */
 enum engine_acceptance {
-    ENGINE_ACCEPTANCE_NOISE,     /* when it is the token that is drawn: the same text, bit by bit */
-    ENGINE_ACCEPTANCE_REJECTION, /* by sampler_judge: another text, distributed as that */
+    ENGINE_ACCEPTANCE_NOISE,     /* when it is the token sampled there: the same text bit by bit */
+    ENGINE_ACCEPTANCE_REJECTION, /* by sampler_judge: another text of the same distribution */
 };

@@ -1,9 +1,9 @@
-/* engine_request: what a request asks for, and what is told of it.
+/* engine_request: what a request asks for, and what its events and report say.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: submitting a request, its events (engine), what the engine keeps of it (ticket).
+ * Not here: submitting a request, taking its events (engine), what the engine keeps of it (ticket).
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
 
-/* Carries a generation: a stale id is noticed and ignored. 0 is never one. */
+/* Has a generation, so that a stale id is noticed and ignored. Never 0. */
 typedef uint64_t engine_request_id;
 
 struct engine_message {
@@ -29,7 +29,7 @@ struct engine_sampling {
     uint32_t top_k;          /* 0 = off */
     float presence_penalty;  /* [-2, 2] */
     float frequency_penalty; /* [-2, 2] */
-    uint64_t seed;           /* of the request; choice i uses a stream of its own */
+    uint64_t seed;           /* of the request; each choice uses its own stream of random numbers */
     uint32_t bias_count;     /* ≤ LIMIT_LOGIT_BIAS */
     struct engine_bias {
         uint32_t token;
@@ -39,7 +39,7 @@ struct engine_sampling {
 
 enum engine_prompt_kind { ENGINE_PROMPT_TEXT, ENGINE_PROMPT_TOKENS, ENGINE_PROMPT_CHAT };
 
-/* A share domain: an HMAC made by the edge; the engine knows no names. */
+/* A domain of shared pages: an HMAC made by the edge. The engine knows no names. */
 struct engine_domain {
     uint8_t bytes[16];
 };
@@ -53,35 +53,35 @@ struct engine_request {
     const struct engine_message *messages;
     size_t message_count;
 
-    uint32_t choices;    /* n, 1 … LIMIT_CHOICES */
-    uint32_t tokens_max; /* 0 = until the context is full */
+    uint32_t choices;    /* n: 1 to LIMIT_CHOICES */
+    uint32_t tokens_max; /* completion tokens; 0 = until the context is full */
     struct engine_sampling sampling;
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;
-    bool ignore_end;       /* go on after an end token (bench, tests) */
-    bool shows_control;    /* by their names, in echo and answer; not the token that ends it */
-    bool want_logprobs;    /* of the chosen token */
-    uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
-    bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
-    bool is_scored;        /* the echo is all: no token is generated, whatever tokens_max says */
+    bool ignore_end;       /* continue after an end token (bench, tests) */
+    bool shows_control;    /* control tokens by name, in echo and answer; never the end token */
+    bool want_logprobs;    /* of the sampled token */
+    uint32_t top_logprobs; /* 0 to LIMIT_LOGPROBS */
+    bool echo;             /* the prompt comes back first, with log-probabilities if wanted */
+    bool is_scored;        /* echo only: no token is generated, whatever tokens_max says */
 
-    struct engine_domain domain; /* where its pages go; all zero = no cache at all */
-    /* What it may read, in the order of the match: published, groups', own. `domain` is readable
-     * whether it stands there or not. */
+    struct engine_domain domain; /* where its pages go; all zero = it does not use the cache */
+    /* Domains that it may read, in the order of matching: published prompts, groups, its own.
+     * `domain` is readable whether or not it is among them. */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
     uint32_t visible_count;
-    uint32_t visible_public; /* the first so many of `visible` are published */
-    uint32_t visible_group;  /* the next so many are groups' */
-    uint32_t cache_share;    /* weight of `domain` in the cache, 1 … 1000; 0 = 100 */
+    uint32_t visible_public; /* of `visible` this many come first and are published prompts */
+    uint32_t visible_group;  /* then this many are groups */
+    uint32_t cache_share;    /* weight of `domain` in the cache: 1 to 1000; 0 = 100 */
     /* Computes the prompt into `domain`, generates nothing, and pins its pages there until
-     * engine_unpublish. ERROR with LIMIT, and the numbers, when that goes over the pin cap. */
+     * engine_unpublish. ERROR with LIMIT, and the numbers, when that would exceed pin_percent. */
     bool is_published;
     enum service_class service_class;
-    uint32_t weight; /* of `tenant` among those of its class, 1 … LIMIT_WEIGHT; 0 = 100 */
-    struct engine_domain tenant; /* client of fairness, opaque; all such with zero are one */
-    int64_t deadline_us;         /* of the engine's clock; 0 = none */
+    uint32_t weight;             /* of `tenant` in its class: 1 to LIMIT_WEIGHT; 0 = 100 */
+    struct engine_domain tenant; /* client of fairness, opaque; all zero ones are one client */
+    int64_t deadline_us;         /* by the engine's clock; 0 = none */
 
-    void *context; /* comes back in every event */
+    void *context; /* is in every event */
 };
 
 enum engine_finish {
@@ -100,7 +100,7 @@ struct engine_logprob {
 
 struct engine_report {
     uint32_t prompt_tokens; /* once, for all choices */
-    /* Found at admission of its first choice; of them by whose they were, and from the host. */
+    /* Tokens found at the admission of the first choice; by owner, and those in host memory. */
     uint32_t cached_tokens;
     uint32_t cached_public;
     uint32_t cached_group;
@@ -111,37 +111,38 @@ struct engine_report {
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;
-    enum service_class service_class; /* as it was served */
-    uint32_t preemptions;             /* times that a choice lost its pages to others */
-    uint32_t swapped_pages;           /* to host memory because of that */
-    int64_t swap_us;                  /* there and back */
-    int64_t paused_us;                /* without pages, of all choices */
-    uint32_t recomputed_tokens;       /* computed again because of it: nobody is charged for them */
-    uint32_t drafts_accepted;         /* tokens that were guessed ahead (engine_speculation) … */
-    uint32_t drafts_rejected;         /* … and guesses that were wrong: nobody's tokens */
+    enum service_class service_class; /* as it was served at the end */
+    uint32_t preemptions;             /* of its choices */
+    uint32_t swapped_pages;           /* copied to host memory for them */
+    int64_t swap_us;                  /* for copies out and in */
+    int64_t paused_us;                /* time that choices were preempted, summed */
+    uint32_t recomputed_tokens;       /* after preemptions; not charged */
+    uint32_t drafts_accepted;         /* draft tokens that became tokens of the answer */
+    uint32_t drafts_rejected;         /* draft tokens that were wrong */
     enum engine_finish finish;        /* of the last choice that ended */
 };
 
 enum engine_event_kind {
     ENGINE_EVENT_START, /* admitted: report.prompt_tokens, cached_tokens and queue_us are set */
-    /* Echo, before the choice's first TOKEN: a prompt token, its text (a character that the prompt
-     * cuts comes with the answer) and, from the second, its logprob. Not acknowledged. */
+    /* Echo, before the first TOKEN of a choice: one prompt token with its text and, from the second
+     * token on, its log-probability. A character that is cut at the prompt's end comes with the
+     * answer. Not acknowledged. */
     ENGINE_EVENT_PROMPT,
     ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
-    ENGINE_EVENT_PAUSED,     /* a choice that has generated something stands still … */
-    ENGINE_EVENT_RESUMED,    /* … and goes on */
-    ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
-    ENGINE_EVENT_END,        /* last event of a request that started: report is complete */
-    ENGINE_EVENT_ERROR,      /* last event of a request that was refused: note says why */
+    ENGINE_EVENT_PAUSED,     /* a choice that has generated tokens computes nothing for now */
+    ENGINE_EVENT_RESUMED,    /* it goes on; its next TOKEN follows */
+    ENGINE_EVENT_CHOICE_END, /* the choice has ended; text may hold what was held back */
+    ENGINE_EVENT_END,        /* last event of a request that has started: the report is complete */
+    ENGINE_EVENT_ERROR,      /* last event of a request that never started: the note says why */
 };
 
-/* A request that has not ended, without anything of its text. */
+/* State of a request that has not ended. */
 enum engine_request_state {
-    ENGINE_REQUEST_PREPARING, /* its text becomes tokens */
+    ENGINE_REQUEST_PREPARING, /* its text is being tokenised */
     ENGINE_REQUEST_WAITING,
-    ENGINE_REQUEST_FOLLOWING, /* for another to compute their common prefix */
+    ENGINE_REQUEST_FOLLOWING, /* waits for another request to compute their common prefix */
     ENGINE_REQUEST_PREFILL,
     ENGINE_REQUEST_DECODE,
     ENGINE_REQUEST_THROTTLED,
-    ENGINE_REQUEST_PAUSED, /* others have its pages */
+    ENGINE_REQUEST_PAUSED, /* preempted */
 };

@@ -39,9 +39,10 @@ bool inbox_pop(struct inbox *inbox, uint32_t *slot)
     return ring_pop(&inbox->slots, slot);
 }
 
-/* Both sides write their own flag, then read the other's, all sequentially consistent: either the
- * sleeper sees the ring, or the ringer sees the sleeper. The sleeper holds the mutex from setting
- * is_asleep until it waits, so the signal cannot fall in between. */
+/* The ringer writes is_rung and reads is_asleep; the sleeper writes is_asleep and reads is_rung.
+ * All four are sequentially consistent, so either the sleeper sees the ring or the ringer sees the
+ * sleeper. The sleeper holds the mutex from setting is_asleep until it waits, so the signal cannot
+ * fall in between. */
 void inbox_ring(struct inbox *inbox)
 {
     atomic_store(&inbox->is_rung, true);

@@ -32,8 +32,8 @@ void outbox_deinit(struct outbox *outbox)
     outbox->bytes = NULL;
 }
 
-/* A skip is a record of kind UINT32_MAX; at least its `bytes` and `kind` always fit, since records
- * and the capacity are multiples of 16. */
+/* A record of this kind fills the ring up to its end. Its `bytes` and `kind` always fit there,
+ * since records and capacity are multiples of 16. */
 static const uint32_t skip_kind = UINT32_MAX;
 
 bool outbox_push(struct outbox *outbox, const struct outbox_record *record,

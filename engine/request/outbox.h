@@ -1,9 +1,9 @@
 /* outbox: events from the engine thread to the one consumer: a ring of records of any length.
  *
  * Owns:     the bytes of events that were not taken yet.
- * Thread:   push: the engine thread; next: the consumer thread. Lock-free (one of each).
+ * Thread:   push: the engine thread; next: the consumer thread. Lock-free, for one of each.
  * Cost:     one copy in, none out; no allocation after outbox_init.
- * Not here: what events mean (engine), waking the consumer (engine_options.wake).
+ * Not here: the meaning of events (engine), waking the consumer (engine_options.wake).
  *
  *     |record|top[]|text|pad| record|text|pad | … free … |skip to the start|
  *      ^ tail: the consumer still reads this one          ^ never splits a record
@@ -17,7 +17,8 @@
 #include "config/base/slice.h"
 #include "engine/request/engine_request.h"
 
-/* An engine_event without its wide parts; `slot` and `sequence` are places in the tables. */
+/* An engine_event without its long parts; `slot` is the ticket's, `sequence`
+ * the sequence's slot. */
 struct outbox_record {
     uint32_t bytes; /* of the whole record; set by push */
     enum engine_event_kind kind;
@@ -36,15 +37,16 @@ struct outbox_record {
 struct outbox {
     char *bytes;
     size_t capacity;
-    _Alignas(64) _Atomic size_t head; /* bytes ever written, skips included */
-    _Alignas(64) _Atomic size_t tail; /* bytes ever given back */
-    size_t held;                      /* consumer's: bytes of the record it looks at */
+    _Alignas(64) _Atomic size_t head; /* bytes written since the start, skips included */
+    _Alignas(64) _Atomic size_t tail; /* bytes given back since the start */
+    size_t held;                      /* the consumer's: bytes of the record it reads now */
 };
 
-/* The room that a record takes at most. */
+/* Bytes that a record takes at most. */
 size_t outbox_record_bytes(uint32_t top_count, size_t text_bytes);
 
-/* `record_bytes_max` is added for the bytes lost at the wrap and the record being read. */
+/* Room for `capacity_bytes` of records, none longer than `record_bytes_max`. It adds room for the
+ * bytes lost at the ring's end and for the record that the consumer reads. NO_MEMORY. */
 enum status outbox_init(struct outbox *outbox, size_t capacity_bytes, size_t record_bytes_max);
 void outbox_deinit(struct outbox *outbox);
 

@@ -86,7 +86,8 @@ static bool tenant_is_nobody(const struct engine_domain *domain)
     return memcmp(domain, &nobody, sizeof(nobody)) == 0;
 }
 
-/* The tenant, or its own domain, wherever its pages go; all zero for one that is not known. */
+/* The request's tenant, else its own domain, wherever its pages go; all zero when
+ * neither is known. */
 static const struct engine_domain *tenant_domain(const struct engine_request *asked)
 {
     if (!tenant_is_nobody(&asked->tenant))
@@ -112,7 +113,7 @@ static bool tenant_is_counted(const struct ticket_table *table, const struct eng
     return table->tenant_max > 0 && !tenant_is_nobody(tenant_domain(asked));
 }
 
-/* Lower classes leave some slots free: whatever they send, an urgent one finds the door open. */
+/* Lower classes leave some slots free, so that an urgent request always finds one. */
 static enum status acquire_class(const struct ticket_table *table, enum service_class class)
 {
     static const uint32_t kept_parts[] = {
@@ -167,7 +168,7 @@ static void tenant_release(struct ticket_table *table, const struct engine_reque
 
 /* --- requests --- */
 
-/* Whether a tenant may hold more, of all classes together. With the lock. */
+/* Whether a tenant may hold `bytes` more, of all classes together. Under tenants_lock. */
 static bool acquire_bytes_allow(const struct ticket_table *table,
                                 const struct engine_request *asked, uint64_t bytes)
 {
@@ -181,8 +182,8 @@ static bool acquire_bytes_allow(const struct ticket_table *table,
     return byte_shares_allow(&rule, atomic_load(&table->bytes), own, bytes);
 }
 
-/* Adds to the sums of bytes, unless that goes over the tenant's share of them. A request of nobody
- * has no share: the bound of all is its own. */
+/* Adds to the sums of bytes, unless that would exceed the tenant's share. A request without a
+ * tenant has no share: only the bound of the sum applies. */
 static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket,
                           const struct engine_request *asked, enum service_class class,
                           uint64_t bytes)
@@ -201,7 +202,7 @@ static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket,
     return has_room;
 }
 
-/* Why it did not, or there was no memory. */
+/* Sets the error note: why acquire_bytes refused, or that there was no memory. */
 static enum status acquire_bytes_fail(const struct ticket_table *table,
                                       const struct engine_request *asked, uint64_t bytes)
 {
@@ -233,7 +234,7 @@ static struct slice acquire_copy_slice(char **cursor, struct slice from)
     return to;
 }
 
-/* Layout of the copy, aligned first: messages, tokens, then all bytes of text. */
+/* The copy has the aligned parts first: messages, tokens, then all bytes of text. */
 static void acquire_copy(struct ticket *ticket, const struct engine_request *asked)
 {
     struct engine_request *to = &ticket->asked;
@@ -259,7 +260,7 @@ static void acquire_copy(struct ticket *ticket, const struct engine_request *ask
 enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
                            int64_t now_us, uint32_t *slot, engine_request_id *id)
 {
-    /* The arrays of fixed size are copied whole, so their counts are checked before anything. */
+    /* The arrays of fixed size are copied whole, so their counts are checked first. */
     ASSERT(asked->stop_count <= LIMIT_STOP_STRINGS);
     ASSERT(asked->visible_count <= LIMIT_DOMAINS_VISIBLE);
     ASSERT(asked->visible_public + asked->visible_group <= asked->visible_count);
@@ -372,9 +373,9 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "top_logprobs", "at most %d log-probabilities a token",
                    LIMIT_LOGPROBS);
     if (asked->is_scored && !asked->echo)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_tokens", "without an echo a token is needed");
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_tokens", "max_tokens must be at least 1 without echo");
     if (asked->is_published && asked->choices != 1)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "a published prompt is computed once");
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "n must be 1 for a published prompt");
     for (uint32_t i = 0; i < asked->stop_count; i++)
         if (asked->stop[i].length < 1 || asked->stop[i].length > LIMIT_STOP_BYTES)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop", "a stop string has from 1 to %d bytes",
@@ -466,21 +467,21 @@ enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32
     return ticket_take_prompt(table, slot, prompt, asked->token_count, context);
 }
 
-/* The slot that an id may mean, or NULL when no id ever given out looks like that. */
+/* The ticket that an id may mean, or NULL when no id has that form. */
 static struct ticket *cancel_find(struct ticket_table *table, engine_request_id id)
 {
     uint32_t slot = id_slot(id);
     return slot < table->count ? &table->slots[slot] : NULL;
 }
 
-/* True when the id was alive. */
+/* Writes `id` to `noted`; true when the id was alive. */
 static bool cancel_note(struct ticket *ticket, _Atomic engine_request_id *noted,
                         engine_request_id id)
 {
     if (atomic_load(&ticket->id) != id)
         return false;
-    /* Between the look above and the write below the slot may have gone to a next request that was
-     * cancelled too; only a newer generation overwrites an older one. */
+    /* After the check above the slot may have passed to a later request that was cancelled too:
+     * only a newer generation overwrites an older one. */
     engine_request_id old = atomic_load(noted);
     while ((int32_t)(id_generation(id) - id_generation(old)) > 0 &&
            !atomic_compare_exchange_weak(noted, &old, id)) {
@@ -493,7 +494,7 @@ bool ticket_cancel(struct ticket_table *table, engine_request_id id)
     struct ticket *ticket = cancel_find(table, id);
     if (ticket == NULL || !cancel_note(ticket, &ticket->cancelled_id, id))
         return false;
-    atomic_fetch_add(&table->cancels, 1); /* behind the write: who sees the sum sees it too */
+    atomic_fetch_add(&table->cancels, 1); /* last: a thread that sees the sum sees the id too */
     return true;
 }
 
@@ -502,7 +503,7 @@ bool ticket_lower(struct ticket_table *table, engine_request_id id)
     struct ticket *ticket = cancel_find(table, id);
     if (ticket == NULL || !cancel_note(ticket, &ticket->lowered_id, id))
         return false;
-    atomic_fetch_add(&table->lowers, 1); /* … */
+    atomic_fetch_add(&table->lowers, 1); /* last, likewise */
     return true;
 }
 

@@ -1,8 +1,8 @@
 /* ticket: a request in the engine, from submit until its last event is taken.
  *
- * Owns:     the table with a slot a request, the copy of what was asked, the prompt's tokens.
+ * Owns:     the table with a slot for each request, the copy of the request, the prompt's tokens.
  * Thread:   a slot belongs to one thread at a time: submitter → prepare → engine thread → consumer;
- *           ids, cancels and acknowledgements are atomics, from any thread.
+ *           ids, cancels and acknowledgements are atomics, for any thread.
  * Cost:     acquire allocates one copy; the engine thread allocates and frees nothing here.
  * Not here: running sequences (sequence), making tokens from text (text/prepare).
  */
@@ -16,22 +16,22 @@
 #include "config/base/ring.h"
 #include "engine/request/engine_request.h"
 
-/* Echo with log-probabilities: entry i is of prompt token i, written by one choice's sequence. */
+/* Echo with log-probabilities: entry i is of prompt token i, written by the choice's sequence. */
 struct ticket_score {
     float logprob;
     uint32_t top_count;
     struct engine_logprob top[]; /* [asked.top_logprobs] */
 };
 
-/* What the cache had for a text when it was last looked up. */
+/* What the cache had for a prompt or sequence when it was last looked up. */
 struct ticket_found {
     bool is_known;
     uint64_t version; /* of the cache */
-    uint64_t turn;    /* of the step that looked */
+    uint64_t turn;    /* number of the step that looked */
     uint32_t tokens;
     uint32_t pages; /* that hold them */
-    uint32_t cost;  /* of the available pages, to take them */
-    bool is_shared; /* some stand where other tenants write too */
+    uint32_t cost;  /* available pages that taking them would use */
+    bool is_shared; /* some are in a domain where other tenants write too */
 };
 
 enum { TICKET_NONE = UINT32_MAX };
@@ -42,20 +42,21 @@ struct ticket_links {
 };
 
 struct ticket {
-    /* The id whose request holds the slot; 0 while free. */
+    /* The id of the request in the slot; 0 while the slot is free. */
     _Atomic engine_request_id id;
-    /* The latest id that was cancelled here: compared with the id, so a stale one does nothing. */
+    /* The latest id that was cancelled here. It is compared with `id`, so a stale
+     * one does nothing. */
     _Atomic engine_request_id cancelled_id;
-    /* The latest id that is to be of the lowest class from then on; in the same way. */
+    /* The latest id that was moved to the lowest class; compared in the same way. */
     _Atomic engine_request_id lowered_id;
-    /* id's generation << 32 | tokens delivered. */
+    /* The id's generation << 32 | tokens delivered. */
     _Atomic uint64_t acknowledged[LIMIT_CHOICES];
 
-    uint32_t generation; /* the holder's */
-    /* Set before the engine thread sees the slot, read-only after; but for the class, which is the
-     * engine thread's then: others see shown_class. */
+    uint32_t generation; /* of `id` */
+    /* Set before the engine thread gets the slot and read-only afterwards, except service_class:
+     * the engine thread may lower it, and other threads read shown_class. */
     struct engine_request asked;   /* slices and arrays point into `copy` */
-    enum service_class door_class; /* it came in with, and its tenant is counted in */
+    enum service_class door_class; /* class at submit, in which its tenant counts it */
     char *copy;
     uint32_t *prompt; /* [prompt_count] */
     uint32_t prompt_count;
@@ -71,22 +72,23 @@ struct ticket {
     _Atomic uint32_t shown_computed;
     _Atomic uint32_t shown_cached;
     _Atomic uint32_t shown_completion;
-    _Atomic int32_t shown_deficit;       /* sign of its client's, when it was last looked at */
-    _Atomic uint32_t shown_preempted_by; /* 1 + enum service_class; 0 = nobody */
+    _Atomic int32_t shown_deficit;       /* sign of its client's deficit, at the last look */
+    _Atomic uint32_t shown_preempted_by; /* 1 + enum service_class; 0 = not preempted */
 
     /* The engine thread's. */
-    uint32_t client; /* whose account is charged */
+    uint32_t client; /* account in scheduler_fair */
     bool is_waiting; /* in step_queue, by these links */
     struct ticket_links in_all;
     struct ticket_links in_client;
-    uint32_t passed;  /* times that a later one of its client came in first */
+    uint32_t passed;  /* later requests of its client that were admitted before it */
     uint64_t arrival; /* its number in the queue */
     uint32_t choices_admitted;
     uint32_t choices_ended;
-    struct ticket_found found; /* by its prompt */
+    struct ticket_found found; /* for its prompt */
     bool is_start_told;
     bool is_cache_counted;
-    /* The sequence whose prompt it follows, up to so many tokens; serial 0 = none. */
+    /* The sequence that it follows, until that has computed leader_until tokens; serial
+     * 0 = none. */
     uint32_t leader;
     uint64_t leader_serial;
     uint32_t leader_until;
@@ -102,7 +104,7 @@ struct ticket {
 };
 
 struct ticket_tenant {
-    struct engine_domain domain; /* the client of fairness, else its own */
+    struct engine_domain domain; /* the client of fairness, else its own domain */
     enum service_class service_class;
     uint32_t requests;
     uint64_t bytes; /* of these */
@@ -115,43 +117,48 @@ struct ticket_table {
     _Atomic uint32_t free_count;
     _Atomic uint64_t bytes;
     uint64_t bytes_max;
-    _Atomic uint32_t cancels; /* ever asked */
-    _Atomic uint32_t lowers;  /* … */
-    /* Requests of each tenant and class that has some, so that none shuts the door for others. */
-    uint32_t tenant_max; /* of one tenant in one class; 0 = any number */
+    _Atomic uint32_t cancels; /* since the start */
+    _Atomic uint32_t lowers;  /* since the start */
+    /* Requests of each tenant in each class, so that no tenant takes all slots. */
+    uint32_t tenant_max; /* bound for one tenant in one class; 0 = none */
     pthread_mutex_t tenants_lock;
     struct ticket_tenant *tenants; /* [tenant_count], room for `count` */
     uint32_t tenant_count;
 };
 
+/* A table of `count` tickets whose copies, prompts and scores have at most `bytes_max`
+ * bytes together. NO_MEMORY. */
 enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64_t bytes_max);
 /* Frees what all slots hold. */
 void ticket_table_deinit(struct ticket_table *table);
 
-/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up, or its
- * tenant's share of the bytes (config/base/byte_shares), or the slots of its tenant in its class:
- * `tenant_max`, and an eighth of it while less than a quarter of all slots is free. The last eighth
- * of the slots is for those above the lowest class, the last sixteenth for the highest. */
+/* Copies `asked` into a free slot and gives it an id. BUSY when no slot or no bytes are left;
+ * ENGINE_SHARE when its tenant has used up its share of the bytes (config/base/byte_shares) or
+ * its slots in the class: `tenant_max`, or an eighth of that while less than a quarter of all
+ * slots is free. The last eighth of all slots is kept for classes above the lowest, the last
+ * sixteenth for the highest. */
 enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
                            int64_t now_us, uint32_t *slot, engine_request_id *id);
-/* The slot is free for another; ids of this one are stale from here on. */
+/* Frees the slot for another request; its id is stale from here on. */
 void ticket_release(struct ticket_table *table, uint32_t slot);
 
-/* Every number of what was asked against its range; `vocab` bounds biases and token prompts. */
+/* Checks every number of the request against its range; `vocab` bounds the tokens of biases.
+ * OUT_OF_RANGE, or INVALID for a stop string, with the name of the parameter. */
 enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab);
-/* Takes the prompt's tokens (mem_free'd with the slot, also on failure), settles tokens_max and the
- * room for scores. INVALID when empty, CONTEXT_LENGTH when it does not fit, BUSY. */
+/* Takes the prompt's tokens, which ticket_release frees (also after a failure), and sets tokens_max
+ * and the room for scores. INVALID when the prompt is empty, CONTEXT_LENGTH when it does not fit,
+ * BUSY or ENGINE_SHARE when there is no room. */
 enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32_t *prompt,
                                size_t prompt_count, uint32_t context);
-/* The prompt of a request that came as tokens, checked and copied. */
+/* The same for a request that came as token ids: checks them (OUT_OF_RANGE) and copies them. */
 enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32_t vocab,
                                uint32_t context);
-/* CONTEXT_LENGTH with the usual sentence, for a prompt of more than `context` tokens. */
+/* Fails with CONTEXT_LENGTH, for a prompt of more than `context` tokens. */
 enum status ticket_fail_context(const struct ticket *ticket, uint32_t context);
 
 /* --- from any thread, by id --- */
 
-/* True when the id was alive. */
+/* Each notes its call for the engine thread; true when the id was alive. */
 bool ticket_cancel(struct ticket_table *table, engine_request_id id);
 bool ticket_lower(struct ticket_table *table, engine_request_id id);
 bool ticket_acknowledge(struct ticket_table *table, engine_request_id id, uint32_t choice,

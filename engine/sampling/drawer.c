@@ -5,8 +5,8 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 
-/* Places for what texts adjust: 64 texts of 2,000 tokens, each list with as much room again, and
- * those that it outgrew. */
+/* Adjusts that the device has room for: 64 sequences of 2,000 tokens, twice that for the growth of
+ * each list, and twice again for the lists that were outgrown. */
 enum { DRAWER_ADJUSTS = 1 << 19 };
 
 static enum status init_device(struct drawer *drawer)
@@ -15,7 +15,7 @@ static enum status init_device(struct drawer *drawer)
     drawer->changes = mem_zalloc(drawer->adjusts_max, sizeof *drawer->changes);
     drawer->lists = mem_zalloc(drawer->texts_max, sizeof *drawer->lists);
     if (drawer->draws == NULL || drawer->changes == NULL || drawer->lists == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the draws of %u rows", drawer->rows_max);
+        FAIL(STATUS_NO_MEMORY, "no memory for sampling %u rows on the device", drawer->rows_max);
     return STATUS_OK;
 }
 
@@ -23,7 +23,7 @@ enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t
                         uint32_t rows_max, uint32_t texts_max, uint32_t context)
 {
     const uint32_t threads = kernels_threads(kernels);
-    const uint32_t most = context + LIMIT_LOGIT_BIAS; /* of one text */
+    const uint32_t most = context + LIMIT_LOGIT_BIAS; /* adjusts of one sequence */
     *drawer = (struct drawer){.kernels = kernels,
                               .vocab = vocab,
                               .rows_max = rows_max,
@@ -80,7 +80,7 @@ void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
 
 /* --- a device --- */
 
-/* Room for so many of a text's adjusts, elsewhere if need be; false when no places are left. */
+/* Makes room for `wanted` adjusts of a sequence, if need be elsewhere; false when none is left. */
 static bool list_grow(struct drawer *drawer, struct drawer_list *list, uint32_t wanted)
 {
     const uint32_t left = drawer->adjusts_max - drawer->adjusts_used;
@@ -95,7 +95,7 @@ static bool list_grow(struct drawer *drawer, struct drawer_list *list, uint32_t 
     return true;
 }
 
-/* False when no places are left, or no room for changes. */
+/* Adds the changes that one draw needs; false when no room for adjusts or changes is left. */
 static bool adjust_all(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
 {
     const struct engine_sampling *sampling = ask->args.sampling;
@@ -143,7 +143,8 @@ static bool draw_one(struct drawer *drawer, struct draw *draw, const struct draw
     return adjust_all(drawer, draw, ask);
 }
 
-/* All at once, but where no places are left: then all texts begin anew behind what was drawn. */
+/* Samples all rows at once. If the room for adjusts is used up, it samples those that fit and
+ * begins all lists anew for the others. */
 static enum status read_device(struct drawer *drawer, const float *logits)
 {
     uint32_t next = 0;
@@ -172,7 +173,7 @@ static enum status read_device(struct drawer *drawer, const float *logits)
     return STATUS_OK;
 }
 
-/* --- either --- */
+/* --- both --- */
 
 enum status drawer_read(struct drawer *drawer, const float *logits, uint32_t rows)
 {
@@ -186,7 +187,7 @@ enum status drawer_read(struct drawer *drawer, const float *logits, uint32_t row
     return STATUS_OK;
 }
 
-/* What drawer_told will be asked for. */
+/* Prepares what drawer_told returns. */
 static void run_tell(struct drawer *drawer, const struct drawer_ask *ask, struct sampler *sampler)
 {
     struct draw_result *result = &drawer->results[ask->row];

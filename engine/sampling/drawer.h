@@ -1,18 +1,18 @@
-/* drawer: the tokens of all rows of logits of a pass, wherever those are.
+/* drawer: samples the tokens of all rows of logits of a pass, on the processor or on the device.
  *
- * Owns:     on the processor a sampler a thread, else what a device draws with; what is asked of a
- *           pass and what came of it, until the next; which tokens of texts the device knows.
- * Thread:   the engine thread asks; the kernels' threads draw, and only read what was asked.
- * Cost:     the samplers' work ÷ threads (at most DRAWER_THREADS); 20 bytes a token of the
- *           vocabulary and thread. On a device one wait, in which all of the pass is awaited; of a
- *           text with penalties or biases only what is new since its last draw is sent, in the
- *           mean three entries a token. No allocation after drawer_init.
- * Not here: drawing (sampler, kernels_draw), who draws (step_choose, draft_guess), what becomes of
- *           a token (step_token).
+ * Owns:     on the processor a sampler for each thread, on a device what sampling needs there; the
+ *           asks of a pass and their results until the next; which tokens the device knows.
+ * Thread:   the engine thread asks; the kernels' threads sample, and only read the asks.
+ * Cost:     the samplers' work / threads (at most DRAWER_THREADS); 20 bytes for each token of the
+ *           vocabulary and thread. On a device one wait for the whole pass; for a sequence with
+ *           penalties or biases only what is new since its last draw is sent, on average three
+ *           entries a token. No allocation after drawer_init.
+ * Not here: sampling one row (sampler, kernels_draw), which rows are sampled (step_choose,
+ *           draft_guess), what becomes of a token (step_token).
  *
- *     drawer_begin, drawer_ask …   before or behind the forward pass, which leaves `logits`
- *     drawer_read                  their statistics; on a device all that was asked
- *     drawer_run                   tokens; on a device they are there
+ *     drawer_begin, drawer_ask …   before or after the forward pass, which returns `logits`
+ *     drawer_read                  statistics of the rows; on a device all results
+ *     drawer_run                   tokens; on a device nothing is left to do
  *     drawer_told                  log-probabilities
  */
 #pragma once
@@ -20,26 +20,26 @@
 #include "engine/sampling/sampler.h"
 #include "kernels/kernels_draw.h"
 
-/* More samplers would wait for memory. */
+/* More samplers at once would only wait for memory. */
 enum { DRAWER_THREADS = 8 };
 
 struct drawer_ask {
-    struct sampler_args args; /* but for logits and stats; of DRAW_TELL none are looked at, nor: */
-    uint32_t text;            /* below texts_max */
-    uint64_t serial;          /* of this use of the text's number; never 0 */
-    uint32_t sure;            /* of args.generated: the others are guesses */
+    struct sampler_args args; /* without logits and stats. DRAW_TELL needs none of them, nor: */
+    uint32_t text;            /* slot of the sequence, below texts_max */
+    uint64_t serial;          /* of the sequence in that slot; never 0 */
+    uint32_t sure;            /* of args.generated the final ones; the others are drafts */
     uint32_t row;             /* of the logits, each at most once */
     enum draw_kind kind;
-    uint32_t token;     /* judged, or told of */
-    uint32_t top_count; /* that drawer_told will be asked for */
+    uint32_t token;     /* DRAW_JUDGE: the draft token; DRAW_TELL: whose log-probability */
+    uint32_t top_count; /* likeliest tokens that drawer_told will return */
 };
 
-/* Where the device has what a text adjusts: its biases, then what it generated. */
+/* Where the device has the adjusts of a sequence: its biases, then the tokens it generated. */
 struct drawer_list {
-    uint64_t serial; /* 0: nothing is there */
+    uint64_t serial; /* 0 = empty */
     uint32_t first;
     uint32_t room;
-    uint32_t count; /* that are there and stay */
+    uint32_t count; /* entries on the device that are final */
 };
 
 struct drawer {
@@ -52,37 +52,39 @@ struct drawer {
     uint32_t *tokens;            /* [rows_max] by row */
     struct draw_result *results; /* [rows_max] by row */
 
-    /* on the processor */
+    /* On the processor. */
     struct sampler samplers[DRAWER_THREADS];
     uint32_t sampler_count;
     struct logits_stats *stats; /* [rows_max] */
     const float *logits;        /* of this pass */
 
-    struct kernels_drawer *device; /* NULL on the processor; of the rest, on a device: */
-    struct draw *draws;            /* [rows_max] */
-    struct draw_change *changes;   /* [adjusts_max] of this pass */
+    /* On a device; NULL on the processor, as what follows. */
+    struct kernels_drawer *device;
+    struct draw *draws;          /* [rows_max] */
+    struct draw_change *changes; /* [adjusts_max] of this pass */
     uint32_t change_count;
     struct drawer_list *lists; /* [texts_max] */
     uint32_t texts_max;
-    uint32_t adjusts_max;  /* places on the device */
-    uint32_t adjusts_used; /* the first so many have been some list's */
+    uint32_t adjusts_max;  /* entries on the device */
+    uint32_t adjusts_used; /* entries below this index belong, or belonged, to a list */
 };
 
-/* `context`: the most tokens of a text. NO_MEMORY, UNAVAILABLE. */
+/* `texts_max` sequence slots with at most `context` tokens each. NO_MEMORY, UNAVAILABLE. */
 enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t vocab,
                         uint32_t rows_max, uint32_t texts_max, uint32_t context);
 void drawer_deinit(struct drawer *drawer);
 
-/* Nothing is asked of the next pass yet. */
+/* Begins a pass without asks. */
 void drawer_begin(struct drawer *drawer);
-/* What `ask` points to stays as it is until drawer_run. */
+/* Asks for one row. What `ask` points to must not change until drawer_run. */
 void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask);
-/* `logits` [rows][vocab] as model_forward returned them; they stay until the last drawer_told.
- * UNAVAILABLE when they are NULL or the device has failed; the note says how. */
+/* `logits` [rows][vocab] as model_forward returned them; they must stay until the last drawer_told.
+ * UNAVAILABLE when they are NULL or the device has failed; the error note says how. */
 enum status drawer_read(struct drawer *drawer, const float *logits, uint32_t rows);
+/* Samples, so that drawer->tokens has the token of each row that was asked for. */
 void drawer_run(struct drawer *drawer);
 
-/* The model's own log-probability of `token`, the one that was drawn or asked of in the row, and of
- * the `top_count` likeliest, to `top`; returns how many those are. */
+/* Sets `logprob` to the model's own log-probability of `token`, the one sampled or asked for in the
+ * row, and `top` to those of the `top_count` likeliest tokens; returns how many there are. */
 uint32_t drawer_told(struct drawer *drawer, uint32_t row, uint32_t token, uint32_t top_count,
                      float *logprob, struct engine_logprob *top);

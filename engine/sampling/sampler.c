@@ -8,22 +8,23 @@
 #include "config/base/rng.h"
 #include "engine/sampling/sampler_order.h"
 
-/* Where a token's id stands in the noise of a position: above all ids, so independent of theirs. */
+/* The noise that decides on a draft token: its "token id" is above all ids, so
+ * it is independent. */
 static const uint32_t judge_noise = UINT32_MAX;
 
 /* Choices are few (LIMIT_CHOICES), so they share a stream number with the position. */
 _Static_assert(LIMIT_CHOICES <= 256, "a choice takes 8 bits of the stream number");
 
-/* Tokens looked through between two scores; the likeliest so far rules out more of the next. */
+/* Tokens examined between two updates of the best score, which rules out more of the next ones. */
 enum { CHOOSE_STRETCH = 1024 };
 
 /* No token. */
 #define CHOOSE_NONE UINT32_MAX
 
-/* Ids whose best tell which others may be among the best at all. */
+/* The best of these first ids tell which other ids can be among the best at all. */
 enum { HEAP_FIRST = 1024 };
 
-/* More than so many best ids are found by counting (sampler_order): a heap would be sifted for
+/* More than this many best ids are found by counting (sampler_order): a heap would be sifted for
  * nearly every token of the vocabulary. */
 enum { HEAP_MOST = 128 };
 
@@ -58,7 +59,7 @@ float sampler_logprob(const float *logits, const struct logits_stats *stats, uin
     return logits[token] - stats->log_sum_exp;
 }
 
-/* Whether token a stands before token b: greater value, or equal and the lower id. */
+/* Whether token a comes before token b: greater value, or equal and the lower id. */
 static bool heap_before(const float *values, uint32_t a, uint32_t b)
 {
     if (values[a] > values[b])
@@ -68,7 +69,7 @@ static bool heap_before(const float *values, uint32_t a, uint32_t b)
     return a < b;
 }
 
-/* Restores the heap below `root`. With is_worst_up the root is the one that stands last. */
+/* Restores the heap below `root`. With is_worst_up, the root is the token that comes last. */
 static void heap_sift(uint32_t *heap, uint32_t count, uint32_t root, const float *values,
                       bool is_worst_up)
 {
@@ -101,8 +102,8 @@ static void heap_offer(uint32_t *heap, uint32_t count, uint32_t id, const float 
     heap_sift(heap, count, 0, values, true);
 }
 
-/* The `wanted` best ids of the vocabulary by value, best first, in `order`; returns how many. What
- * is less than the worst of the best of some can be none of them: vectors leave it away. */
+/* Puts the `wanted` best ids by value into `order`, best first; returns how many. Any value below
+ * the worst of the best among the first ids cannot belong to them: kernels skip it. */
 static uint32_t heap_select(const struct sampler *sampler, uint32_t wanted, const float *values)
 {
     const uint32_t vocab = sampler->vocab;
@@ -131,7 +132,7 @@ static uint32_t heap_select(const struct sampler *sampler, uint32_t wanted, cons
     return count;
 }
 
-/* Puts the run that ends with `cut` to the front of `order`, its ids rising; returns how many. */
+/* Puts the run that ends with `cut` at the front of `order`, by rising id; returns how many. */
 static uint32_t order_run(const struct sampler *sampler, const float *values,
                           const struct sampler_order_cut *cut)
 {
@@ -140,7 +141,7 @@ static uint32_t order_run(const struct sampler *sampler, const float *values,
     uint32_t kept = count;
     while (kept > 0 && order[kept - 1] > cut->id)
         kept--;
-    for (uint32_t i = kept; i < count; i++) { /* of those behind it, equals are left away */
+    for (uint32_t i = kept; i < count; i++) { /* of later ids only greater values */
         uint32_t id = order[i];
         order[kept] = id;
         kept += values[id] > cut->value;
@@ -199,7 +200,7 @@ static void choose_adjust(struct sampler *sampler, const struct sampler_args *ar
     }
 }
 
-/* The first of the greatest, which is no less than `guess`. */
+/* The first id of the greatest value, which is at least that of `guess`. */
 static uint32_t choose_argmax(const struct sampler *sampler, const float *values, uint32_t guess)
 {
     uint32_t best = guess;
@@ -216,7 +217,7 @@ uint64_t sampler_stream(const struct sampler_args *args)
     return rng_stream(args->sampling->seed, (uint64_t)args->position << 8 | args->choice);
 }
 
-/* The best so far, and what noise must lift others to. */
+/* The best token so far, and the score that the noise must lift another one to. */
 struct choose_best {
     const struct sampler_args *args;
     const float *values;
@@ -242,8 +243,8 @@ static struct choose_best choose_begin(const struct sampler_args *args, const fl
     return best;
 }
 
-/* The greatest z + g of those tokens and of the best so far: the two logarithms are taken for those
- * alone that could be it. */
+/* The greatest z + g of the tokens in `order` and of the best so far. The two logarithms are taken
+ * only for tokens that could be it. */
 static void choose_among(const struct sampler *sampler, struct choose_best *best, uint32_t count)
 {
     bool is_new = true;
@@ -278,7 +279,7 @@ static uint32_t choose_anywhere(const struct sampler *sampler, struct choose_bes
     return best->token;
 }
 
-/* The greatest z + g of the run that ends with `cut`, of those that weigh `least` or more. */
+/* The greatest z + g of the run that ends with `cut`, among tokens that weigh at least `least`. */
 static void choose_run_best(const struct sampler *sampler, struct choose_best *best,
                             const struct sampler_order_cut *cut, float least)
 {
@@ -301,13 +302,13 @@ static void choose_run_best(const struct sampler *sampler, struct choose_best *b
     }
 }
 
-/* A temperature whose inverse is no float would make weights of 0 × ∞. */
+/* Bounded: a temperature whose inverse is not a float would make weights of 0 × ∞. */
 static float choose_scale(const struct engine_sampling *sampling)
 {
     return fminf(1 / sampling->temperature, FLT_MAX);
 }
 
-/* Weights of all tokens, the greatest one's 1; returns their sum. */
+/* Sets the weights of all tokens, where the greatest one weighs 1; returns their sum. */
 static double choose_weigh(struct sampler *sampler, const struct engine_sampling *sampling,
                            const float *values, uint32_t greatest)
 {
@@ -315,8 +316,8 @@ static double choose_weigh(struct sampler *sampler, const struct engine_sampling
                                    choose_scale(sampling), sampler->weights);
 }
 
-/* To `order`, in no order: tokens that together reach `wanted`, and all heavier than one of
- * them. All tokens below the least weight tried weigh less than what top_p leaves away. */
+/* Puts into `order`, unsorted, tokens that together weigh `wanted`, and all that are heavier than
+ * one of them. All tokens below the least bound tried weigh less together than what top_p drops. */
 static uint32_t choose_heaviest(struct sampler *sampler, double total, double wanted,
                                 const struct engine_sampling *sampling)
 {
@@ -337,13 +338,13 @@ static uint32_t choose_heaviest(struct sampler *sampler, double total, double wa
     }
 }
 
-/* Brings the shortest run from the top that weighs `wanted` to the front of order[0, count), in no
- * order; returns its length. Quickselect (Hoare 1961), by weight. */
+/* Brings the shortest run from the top that weighs `wanted` to the front of order[0, count),
+ * unsorted; returns its length. Quickselect by weight (Hoare 1961). */
 static uint32_t choose_run(const struct sampler *sampler, const float *values, uint32_t count,
                            double wanted)
 {
     uint32_t *order = sampler->order;
-    uint32_t from = 0; /* all before belong to the run, all from `to` on do not */
+    uint32_t from = 0; /* tokens before `from` belong to the run, those from `to` on do not */
     uint32_t to = count;
     double reached = 0;
     while (from < to) {
@@ -356,7 +357,7 @@ static uint32_t choose_run(const struct sampler *sampler, const float *values, u
             uint32_t token = order[i];
             float value = values[token];
             bool is_before = (value > values[pivot]) | ((value == values[pivot]) & (token < pivot));
-            order[i] = order[split]; /* without a branch: half of them would be guessed wrongly */
+            order[i] = order[split]; /* no branch: half of them would be mispredicted */
             order[split] = token;
             split += is_before;
             sum += is_before ? (double)sampler->weights[token] : 0;
@@ -380,7 +381,7 @@ static bool choose_has_top_k(const struct sampler *sampler, const struct engine_
     return sampling->top_k > 0 && sampling->top_k < sampler->vocab;
 }
 
-/* One token's weight, the greatest one's 1, as top_k's filters see it. */
+/* Weight of one token, where the greatest one weighs 1, as it counts behind top_k. */
 static float choose_weight(const struct engine_sampling *sampling, const float *values,
                            uint32_t greatest, uint32_t token)
 {
@@ -389,7 +390,8 @@ static float choose_weight(const struct engine_sampling *sampling, const float *
     return expf((float)((double)values[token] / temperature - top));
 }
 
-/* Fills `order` with the tokens that top_k and top_p keep, best first; returns how many. */
+/* Fills `order` with the tokens that top_k and top_p keep, best first after top_k;
+ * returns how many. */
 static uint32_t choose_keep(struct sampler *sampler, const struct engine_sampling *sampling,
                             const float *values, uint32_t greatest)
 {
@@ -443,7 +445,7 @@ static const float *choose_values(struct sampler *sampler, const struct sampler_
     return values;
 }
 
-/* Fills `order` with what the filters keep, and their weights; returns how many. */
+/* Fills `order` with the tokens that the filters keep, and sets their weights; returns how many. */
 static uint32_t choose_filter(struct sampler *sampler, const struct engine_sampling *sampling,
                               const float *values, uint32_t greatest)
 {
@@ -451,22 +453,23 @@ static uint32_t choose_filter(struct sampler *sampler, const struct engine_sampl
     return sampling->min_p > 0 ? choose_min_p(sampler, sampling->min_p, count) : count;
 }
 
-/* Weights of the kernels and those of choose_weight, and their sums, differ by less, relatively. */
+/* Bound of the relative difference between weights of the kernels, of choose_weight,
+ * and their sums. */
 static const double weight_doubt = 1e-4;
 
-/* The kernels' weights below are 0. */
+/* Below this the kernels' weights are 0. */
 static const float weight_least = 1e-37F;
 
-/* Rounds in which a run is cut back, each time to a random part of what it weighs. */
+/* Rounds in which a run is cut back; each leaves a random part of its weight. */
 enum { CHOOSE_ROUNDS = 64 };
 
-/* What the run that ends with `cut` weighs, the greatest token 1. */
+/* Weight of the run that ends with `cut`, where the greatest token weighs 1. */
 static double choose_run_weight(const struct sampler *sampler, const float *values,
                                 const struct sampler_order_cut *cut)
 {
     const uint32_t *order = sampler->order;
     const float *weights = sampler->weights;
-    double sums[4] = {0}; /* no addition waits for the one before it */
+    double sums[4] = {0}; /* four, so that no addition waits for the one before it */
     uint32_t count = order_run(sampler, values, cut);
     for (uint32_t i = 0; i + 4 <= count; i += 4)
         for (uint32_t lane = 0; lane < 4; lane++)
@@ -476,7 +479,7 @@ static double choose_run_weight(const struct sampler *sampler, const float *valu
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* The run up to the token before this one. */
+/* The run that ends with the token before `token`. */
 static struct sampler_order_cut choose_cut_before(const float *values, uint32_t token)
 {
     if (token > 0)
@@ -496,10 +499,10 @@ static bool choose_is_heavy(const struct sampler *sampler, const struct choose_b
                 : sampler->weights[token]) >= sampling->min_p;
 }
 
-/* From the best token of the run that ends with `cut`, of which what top_k keeps weighs `total`, to
- * the best that the other filters keep too: where top_p does not keep it, it keeps none from there
- * on, and the best of those before it is the next to look at. CHOOSE_NONE when that hangs on how
- * sums round. */
+/* Finds the best token that top_p and min_p keep, in the run that ends with `cut` (what top_k
+ * keeps), which weighs `total`. `best` is the best of the run. If top_p drops it, top_p drops all
+ * tokens from there on too, and the next to examine is the best token before it. CHOOSE_NONE when
+ * the result depends on rounding. */
 static uint32_t choose_cut_back(struct sampler *sampler, struct choose_best *best,
                                 uint32_t greatest, struct sampler_order_cut cut, double total)
 {
@@ -507,7 +510,7 @@ static uint32_t choose_cut_back(struct sampler *sampler, struct choose_best *bes
     const double wanted = (double)sampling->top_p * total;
     float least = sampling->min_p;
     if (sampling->top_p < 1 && wanted * (1 + weight_doubt) <= 1)
-        return greatest; /* it weighs 1, and reaches top_p alone */
+        return greatest; /* it weighs 1, so it reaches top_p alone */
     if (choose_has_top_k(sampler, sampling))
         least = least > weight_least ? least * (float)(1 - weight_doubt) : 0;
     for (uint32_t round = 0; round < CHOOSE_ROUNDS; round++) {
@@ -532,7 +535,7 @@ static uint32_t choose_cut_back(struct sampler *sampler, struct choose_best *bes
     return CHOOSE_NONE;
 }
 
-/* Whether top_k keeps the best of all, and so do the others whatever top_k leaves away. */
+/* Whether all filters keep the best token of all, whatever else top_k drops. */
 static bool choose_is_kept_of_k(struct sampler *sampler, const struct choose_best *best,
                                 uint32_t greatest, double total)
 {
@@ -544,7 +547,7 @@ static bool choose_is_kept_of_k(struct sampler *sampler, const struct choose_bes
         return false;
     if (sampling->top_p == 1)
         return true;
-    /* The k greatest weigh more than as many of the others. */
+    /* The k greatest weigh at least as much as k average tokens. */
     double least = total * sampling->top_k / sampler->vocab * (1 - 10 * weight_doubt);
     const struct sampler_order_cut cut = choose_cut_before(best->values, token);
     double before = choose_run_weight(sampler, best->values, &cut);
@@ -553,8 +556,8 @@ static bool choose_is_kept_of_k(struct sampler *sampler, const struct choose_bes
     return before < (double)sampling->top_p * total * (1 - weight_doubt);
 }
 
-/* From the best of all to the best of those that the filters keep; CHOOSE_NONE when that hangs on
- * how sums round, or where a list is shorter. */
+/* From the best token of all to the best that the filters keep. CHOOSE_NONE when the result depends
+ * on rounding, or when top_k is so small that listing its tokens is faster. */
 static uint32_t choose_among_kept(struct sampler *sampler, struct choose_best *best,
                                   uint32_t greatest)
 {
@@ -586,8 +589,8 @@ static uint32_t choose_among_kept(struct sampler *sampler, struct choose_best *b
     return choose_cut_back(sampler, best, greatest, cut, total);
 }
 
-/* The greatest of all is the greatest of those that the filters keep, if they keep it; mostly they
- * do. */
+/* If the filters keep the token with the greatest score of all, it is the result;
+ * mostly they do. */
 uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
@@ -604,7 +607,7 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
         return token;
     best = choose_begin(args, values, greatest);
     uint32_t count = choose_filter(sampler, sampling, values, greatest);
-    choose_among(sampler, &best, count); /* of which the greatest is one */
+    choose_among(sampler, &best, count); /* `greatest` is one of them */
     return best.token;
 }
 
@@ -636,7 +639,7 @@ uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args,
         return greatest;
     uint32_t count = choose_filter(sampler, args->sampling, values, greatest);
     if (count == 0)
-        return greatest; /* only when NaN left nothing */
+        return greatest; /* only when all values are NaN */
     double total = 0;
     double weight = 0;
     uint32_t others = 0;

@@ -1,15 +1,16 @@
-/* sampler: the next token from one row of logits; a pure function.
+/* sampler: samples the next token from one row of logits; a pure function.
  *
  * Owns:     scratch for one vocabulary.
- * Thread:   one at a time (the scratch); equal arguments give equal results on any.
- * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
- *           else O(1). Temperature: a pass with one hash a token, logarithms for a handful. top_k:
- *           a pass more; top_p, min_p: one with an exp a token, and one that compares. Where the
- *           filters drop that token: two passes for each time that they drop another, and for a
- *           large top_k its place in the order is looked up. Nothing is put in order, unless a
- *           token stands within a ten-thousandth of where top_p or min_p ends. Passes are the
- *           kernels'. Measured: tests/bench/bench_sampler.
- * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
+ * Thread:   one at a time (the scratch); equal arguments give equal results on any thread.
+ * Cost:     greedy: O(1), or one pass over the row when logits are adjusted; top log-probabilities
+ *           take one pass. With a temperature: a pass with one hash a token, and logarithms for a
+ *           handful. top_k adds a pass; top_p and min_p add a pass with an exp a token and one that
+ *           compares. If the filters drop the best token, each further token that they drop takes
+ *           two passes, and a large top_k a search for its last token. Tokens are listed one by one
+ *           only when a small top_k meets top_p or min_p, or when a token is within a
+ *           ten-thousandth of where these end. The kernels do the passes. Measured by
+ *           tests/bench/bench_sampler.
+ * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (step_token).
  */
 #pragma once
 
@@ -24,11 +25,11 @@
  *   top_k     the k greatest z
  *   top_p     of those, the shortest run from the top whose share of e^z reaches top_p
  *   min_p     of those, e^z ≥ min_p × the greatest e^z
- *   choose    the greatest z + g, g = −ln(−ln u) (Gumbel 1954): drawn exactly as softmax(z) says
+ *   choose    the greatest z + g, g = −ln(−ln u) (Gumbel 1954): distributed exactly as softmax(z)
  *
- * u is rng_at(seed, stream of choice and position, token): noise of a (seed, choice, position,
- * token) is the same whatever else is in the batch, after a recompute, and whatever the filters.
- * Reported log-probabilities are the model's own: before adjusting, temperature and filters.
+ * u is rng_unit(rng_of(sampler_stream, token)): the noise of a (seed, choice, position, token) is
+ * the same whatever else is in the batch, after a recompute, and with any filters. Reported
+ * log-probabilities are the model's own: before adjusting, temperature and filters.
  */
 struct sampler {
     const struct kernels *kernels;
@@ -36,11 +37,11 @@ struct sampler {
     uint32_t *counts;  /* [vocab] zero between calls */
     float *adjusted;   /* [vocab] */
     float *weights;    /* [vocab] e^(z − greatest z) */
-    uint32_t *order;   /* [vocab] ids, a heap; ROW_IDS_MORE more */
+    uint32_t *order;   /* [vocab + ROW_IDS_MORE] ids, or a heap of them */
     uint32_t *scratch; /* [vocab] ids */
 };
 
-/* `kernels` is used until the end. */
+/* `kernels` must outlive the sampler. NO_MEMORY. */
 enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, uint32_t vocab);
 void sampler_deinit(struct sampler *sampler);
 
@@ -49,26 +50,27 @@ struct sampler_args {
     const struct logits_stats *stats; /* of `logits` */
     const struct engine_sampling *sampling;
     uint32_t choice;
-    uint32_t position;         /* of the token to be chosen */
+    uint32_t position;         /* of the token to be sampled */
     const uint32_t *generated; /* [generated_count] tokens of this choice so far */
     uint32_t generated_count;
 };
 
-/* Of the noise: rng_unit(rng_of(stream, token)) is a token's u. */
+/* Stream of the noise: rng_unit(rng_of(stream, token)) is the u of a token. */
 uint64_t sampler_stream(const struct sampler_args *args);
 
+/* Samples the next token. */
 uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args);
 
-/* The other way to a token where one was guessed (Leviathan et al. 2023): a guess drawn from q is
- * kept with the chance min(1, p ÷ q), else the token comes from (p − q)⁺. A guess that was looked
- * up is certain, q(guess) = 1: it is kept with the chance p(guess), else the token is drawn from p
- * without it. Either way it is distributed as p, what the filters leave of softmax(z); but which
- * one it is depends on the guess. The guess must not depend on the noise of this position. A pass
- * with an exp a token. */
+/* Verifies a draft token by rejection sampling (Leviathan et al. 2023). A draft token sampled from
+ * q is kept with probability min(1, p ÷ q), and else a token is sampled from (p − q)⁺. Here the
+ * draft is taken as certain, q(guess) = 1: it is kept with probability p(guess), and else the token
+ * is sampled from p without it. The result is distributed as p, what the filters leave of
+ * softmax(z), but which token it is depends on the draft. The draft must not depend on the noise of
+ * this position. One pass with an exp a token. */
 uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args, uint32_t guess);
 
-/* What a token costs to choose and to tell, 1 for one with a temperature alone: measured by
- * tests/bench/bench_sampler, the mean of each kind. SAMPLER_WORK_MOST at most. */
+/* Cost of sampling a token and reporting it, where a temperature alone costs 1: the means measured
+ * by tests/bench/bench_sampler. At most SAMPLER_WORK_MOST. */
 #define SAMPLER_WORK_MOST 12.0
 double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
                     uint32_t top_count);

@@ -5,11 +5,11 @@
 
 #include "config/base/status.h"
 
-/* A value has 32 bits: 11, 11 and 10 of them are looked at in turn. */
+/* A value has 32 bits: the turns look at 11, 11 and 10 of them. */
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, TURNS = 3 };
 
-/* Values looked at first, and how many places away the wanted one is looked for: four standard
- * deviations of where the middle one of so many stands. */
+/* Size of the sample, and how far from its expected rank the wanted one is searched: four standard
+ * deviations of the rank of the median. */
 enum { SAMPLE = 1024, SAMPLE_DOUBT = 64 };
 
 static const uint32_t shifts[TURNS] = {21, 10, 0};
@@ -31,7 +31,7 @@ static uint32_t order_digit(float value, uint32_t turn)
     return order_key(value) >> shifts[turn] & (digits - 1);
 }
 
-/* The digit with which the counts reach `wanted`, of which those before it are taken. */
+/* The digit with which the counts reach `wanted`; subtracts the counts before it from `wanted`. */
 static uint32_t find_digit(const uint32_t counts[DIGITS], uint32_t *wanted)
 {
     uint32_t digit = 0;
@@ -40,7 +40,7 @@ static uint32_t find_digit(const uint32_t counts[DIGITS], uint32_t *wanted)
     return digit;
 }
 
-/* Of ids[0, count), which rise, the `wanted`-th in the order. */
+/* The `wanted`-th in order of ids[0, count), whose ids rise. */
 static uint32_t find_in(const float *values, uint32_t *ids, uint32_t count, uint32_t wanted)
 {
     for (uint32_t turn = 0; turn < TURNS; turn++) {
@@ -56,11 +56,11 @@ static uint32_t find_in(const float *values, uint32_t *ids, uint32_t count, uint
         }
         count = kept;
     }
-    return ids[wanted - 1]; /* all that are left are equal */
+    return ids[wanted - 1]; /* all that are left have equal values */
 }
 
-/* Two values that the wanted one most probably stands between: those of a sample's places around
- * where it would stand. */
+/* Two values between which the wanted one most probably lies: those of a sample a little before and
+ * after the expected rank. */
 static void find_between(const float *values, uint32_t count, uint32_t wanted, uint32_t *ids,
                          uint32_t *scratch, float *least, float *most)
 {
@@ -73,7 +73,7 @@ static void find_between(const float *values, uint32_t count, uint32_t wanted, u
     *least = place + SAMPLE_DOUBT < SAMPLE ? values[ids[place + SAMPLE_DOUBT]] : -INFINITY;
 }
 
-/* Floyd and Rivest 1975: most tokens are only compared with two values. Returns the id, or `count`
+/* Floyd and Rivest 1975: most values are only compared with two bounds. Returns the id, or `count`
  * when the sample was misleading. */
 static uint32_t find_by_sample(const struct kernels *kernels, const float *values, uint32_t count,
                                uint32_t wanted, uint32_t *ids, uint32_t *scratch)
@@ -111,7 +111,7 @@ struct sampler_order_cut sampler_order_find(const struct kernels *kernels, const
     return (struct sampler_order_cut){isnan(value) ? -INFINITY : value, last};
 }
 
-/* By the last digit first, each time keeping the order of equals. */
+/* Radix sort by the last digit first; each turn keeps the order of equals. */
 void sampler_order_sort(const float *values, uint32_t *ids, uint32_t count, uint32_t *scratch)
 {
     uint32_t places[DIGITS];

@@ -28,7 +28,8 @@ uint64_t text_decode_offset(const struct text_decode *decode, struct slice bytes
     return decode->characters + (goes_on ? 0 : 1);
 }
 
-/* Bytes of the longest start of a sequence at `bytes`, at least 1: what one U+FFFD stands for. */
+/* Bytes of the longest start of a UTF-8 sequence at `bytes`, at least 1: one
+ * U+FFFD replaces them. */
 static size_t push_maximal_part(const char *bytes, size_t length)
 {
     for (size_t part = length < 3 ? length : 3; part > 1; part--) {

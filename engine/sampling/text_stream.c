@@ -32,7 +32,7 @@ enum status text_stream_init(struct text_stream *stream, const struct slice *sto
     for (uint32_t i = 0; i < stop_count; i++) {
         if (stops[i].length == 0 || stops[i].length > LIMIT_STOP_BYTES)
             FAIL(STATUS_INVALID, "a stop string has 1 to %d bytes", LIMIT_STOP_BYTES);
-        /* A stop string of whole sequences starts and ends on the borders of the text's. */
+        /* A stop string of whole characters begins and ends where characters of the text do. */
         if (!utf8_is_valid(stops[i].bytes, stops[i].length))
             FAIL(STATUS_INVALID, "a stop string is not UTF-8");
         init_stop(&stream->stops[i], stops[i]);
@@ -40,7 +40,7 @@ enum status text_stream_init(struct text_stream *stream, const struct slice *sto
     return STATUS_OK;
 }
 
-/* Appends one byte of the cleaned text; false when it completes a stop string, which is cut off. */
+/* Appends one byte; false when it completes a stop string, which is then removed. */
 static bool push_byte(struct text_stream *stream, char byte)
 {
     ASSERT(stream->length < TEXT_STREAM_BYTES);
@@ -62,7 +62,7 @@ static bool push_byte(struct text_stream *stream, char byte)
     return cut == 0;
 }
 
-/* Up to the byte that completes a stop string. */
+/* Appends bytes up to the one that completes a stop string. */
 static void push_text(struct text_stream *stream, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -83,7 +83,7 @@ static struct slice push_show(struct text_stream *stream)
     return (struct slice){stream->text, stream->shown};
 }
 
-/* Drops what the last call gave out. */
+/* Removes what the last call returned. */
 static void push_forget_shown(struct text_stream *stream)
 {
     stream->length -= stream->shown;

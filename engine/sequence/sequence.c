@@ -102,7 +102,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->is_throttled = false;
     sequence->last_token_us = 0;
     enum status status = text_stream_init(&sequence->text, asked->stop, asked->stop_count);
-    ASSERT(status == STATUS_OK); /* ticket_check_asked has looked at the stop strings */
+    ASSERT(status == STATUS_OK); /* ticket_check_asked has checked the stop strings */
     table->order[table->order_count++] = index;
     return index;
 }

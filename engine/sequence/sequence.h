@@ -1,12 +1,12 @@
-/* sequence: what runs: one choice of one request, with its tokens and its KV pages.
+/* sequence: one choice of one request while it runs, with its tokens and its KV pages.
  *
- * Owns:     the table of running sequences, in order of age; their page references.
- * Thread:   engine thread; records_taken is also touched by the consumer.
- * Cost:     acquire and release O(running); no allocation after sequence_table_init.
- * Not here: requests (ticket), who computes when (scheduler).
+ * Owns:     the table of sequences; the running ones in order of age, with their page references.
+ * Thread:   engine thread; records_taken is also written by the consumer.
+ * Cost:     acquire and release O(sequences); no allocation after sequence_table_init.
+ * Not here: requests (ticket), which sequence computes when (scheduler).
  *
  *     tokens   [prompt … | generated …]           token_count; the truth
- *     pages    [16 tokens][16 tokens][ 3 tokens]  computed of them stand in pages
+ *     pages    [16 tokens][16 tokens][ 3 tokens]  `computed` of them have keys and values here
  */
 #pragma once
 
@@ -23,42 +23,42 @@ enum { SEQUENCE_NONE = UINT32_MAX };
 
 struct sequence {
     bool is_running;
-    uint32_t slot; /* of the request */
+    uint32_t slot; /* of the request's ticket */
     uint32_t choice;
     uint32_t *tokens; /* [context] */
     uint32_t token_count;
     uint32_t prompt_count;
-    uint32_t computed;
-    uint32_t scored; /* echo: prompt rows whose logits were seen; UINT32_MAX when none is asked */
-    page_id *pages;  /* [pages of a full context] */
+    uint32_t computed; /* tokens whose keys and values are in pages */
+    uint32_t scored;   /* echo: prompt rows whose logits were seen; UINT32_MAX = not wanted */
+    page_id *pages;    /* [pages of a full context] */
     uint32_t page_count;
-    uint64_t serial; /* of this use of the place; never 0 */
-    /* The cache's: pages below `inserted` are in it, `taken` tokens came from it. */
+    uint64_t serial; /* of this use of the slot; never 0 */
+    /* Prefix cache: it holds the pages below `inserted`; `taken` tokens came from it. */
     uint32_t inserted;
     uint32_t taken;
-    /* Charges: `reached` tokens were computed once, or found when it came in. */
+    /* Charges: `reached` tokens were computed once, or found at admission. */
     uint32_t client;
     uint32_t reached;
     bool is_found_charged;
-    /* Pauses. */
-    bool is_paused;          /* others have its pages */
-    bool is_pause_told;      /* its stream knows; the next token says that it goes on */
-    uint32_t arriving_steps; /* in which its pages were still on their way */
+    /* Preemption. */
+    bool is_paused;          /* preempted: it has no pages */
+    bool is_pause_told;      /* its client was sent PAUSED; the next token comes with RESUMED */
+    uint32_t arriving_steps; /* steps in which its pages were still being copied */
     uint32_t quantum_left;   /* steps with rows in which its own class takes nothing from it */
-    uint64_t row_turn;       /* the step in which it last had a row */
+    uint64_t row_turn;       /* number of the step in which it last had a row */
     int64_t paused_since_us;
-    int64_t idle_since_us;             /* without rows; 0 = had some in the last step */
-    enum service_class followed_class; /* in this step: the most urgent who waits for its prompt */
-    struct ticket_found found;         /* while paused */
-    bool is_followed;                  /* in this step somebody waits for its prompt */
+    int64_t idle_since_us;             /* without rows; 0 = had rows in the last step */
+    enum service_class followed_class; /* most urgent class that waits for its prompt this step */
+    struct ticket_found found;         /* while preempted */
+    bool is_followed;                  /* a request waits for its prompt in this step */
     struct engine_domain domain;       /* of the pages it fills */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t visible_count;
-    uint32_t undelivered; /* tokens or records, when the step began */
+    uint32_t undelivered; /* tokens or records, at the start of the step */
     bool is_throttled;
     int64_t last_token_us;
     struct text_stream text;
-    /* Records in the outbox: the place is taken again only when the consumer has taken all. */
+    /* Records in the outbox: the slot is reused only when the consumer has taken all of them. */
     uint32_t records_pushed;
     _Atomic uint32_t records_taken;
 };
@@ -75,34 +75,37 @@ struct sequence_table {
     uint32_t *holders; /* [pages of the pool], scratch of sequence_table_check */
 };
 
+/* NO_MEMORY. */
 enum status sequence_table_init(struct sequence_table *table, const struct kv_pool *pool,
                                 uint32_t count, uint32_t context);
 void sequence_table_deinit(struct sequence_table *table);
 
-/* Places that sequence_acquire could give now. */
+/* Slots that sequence_acquire could give now. */
 uint32_t sequence_free_count(struct sequence_table *table);
 
-/* Running ones that are throttled. */
+/* Running sequences that are throttled. */
 uint32_t sequence_throttled_count(const struct sequence_table *table);
 
-/* Starts choice `choice` of a prepared request as the youngest. SEQUENCE_NONE when none is free. */
+/* Starts choice `choice` of a prepared request as the youngest sequence; returns its slot, or
+ * SEQUENCE_NONE when none is free. */
 uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *ticket, uint32_t slot,
                           uint32_t choice);
-/* Ends it: its pages go back, and its place once the consumer has taken its records. */
+/* Ends a sequence: releases its pages. Its slot is free when the consumer has taken its records. */
 void sequence_release(struct sequence_table *table, struct kv_pool *pool, uint32_t index);
 
-/* Acquires pages until `tokens` tokens have room; the planner has made sure that they are free. */
+/* Acquires pages until `tokens` tokens have room. The plan must have made sure that
+ * they are free. */
 void sequence_grow(struct sequence *sequence, struct kv_pool *pool, uint32_t tokens);
-/* Gives back the pages behind what is computed: they were for guesses. */
+/* Releases the pages after the computed tokens, which were for draft tokens. */
 void sequence_trim(struct sequence *sequence, struct kv_pool *pool);
-/* Gives all pages back; the sequence is computed again from its tokens. */
+/* Releases all pages; the sequence is recomputed from its tokens. */
 void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool);
-/* Makes it the youngest: one that lost its pages while throttled must not take them back from
- * those who went on. */
+/* Makes it the youngest: a sequence that lost its pages while throttled must not take them back
+ * from those that took them. */
 void sequence_make_youngest(struct sequence_table *table, uint32_t index);
 
-/* The sum of references, those of paused ones too (`swap` may be NULL), against the pool's; for
- * tests and slow checks. */
+/* Whether the references of all sequences and swap lists (`swap` may be NULL) agree with the pool's
+ * counts; for tests and slow checks. */
 bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool,
                           const struct kv_swap *swap);
 
@@ -111,7 +114,7 @@ static inline uint32_t sequence_generated(const struct sequence *sequence)
     return sequence->token_count - sequence->prompt_count;
 }
 
-/* Rows at this position and later want logits. */
+/* Rows at this position and later need logits. */
 static inline uint32_t sequence_logits_from(const struct sequence *sequence)
 {
     uint32_t last = sequence->token_count - 1;
