@@ -14,7 +14,7 @@ enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess
     if (options->has_own_noise)
         guess->samplings = mem_zalloc(options->sequences_max, sizeof(*guess->samplings));
     if (guess->asked == NULL || (options->has_own_noise && guess->samplings == NULL))
-        FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", options->sequences_max);
+        FAIL(STATUS_NO_MEMORY, "no memory for the drafts of %u sequences", options->sequences_max);
     return batch_init(&guess->batch, options->rows_max, options->sequences_max,
                       options->sequences_max);
 }
@@ -43,7 +43,7 @@ void draft_guess_add(struct draft_guess *guess, const struct kv_pool *pool,
         guess->asked[logits_row] = which;
 }
 
-/* The sampling of the guess that comes from a row. */
+/* The sampling of the draft token that comes from a row. */
 static const struct engine_sampling *
 pass_sampling(struct draft_guess *guess, const struct engine_sampling *asked, uint32_t row)
 {
@@ -85,7 +85,7 @@ void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct dr
     for (uint32_t row = 0; row < logit_rows; row++) {
         struct draft_guess_ask *ask = &asks[guess->asked[row]];
         if (is_failed)
-            ask->guesses = index; /* the step will tell */
+            ask->guesses = index; /* the step's own pass reports the failure */
         else
             ask->sequence->tokens[ask->sequence->token_count + index] = drawer->tokens[row];
     }

@@ -1,23 +1,25 @@
-/* draft_guess: the rows in which a draft is computed, for all sequences of a step together.
+/* draft_guess: the passes that compute draft tokens, for all sequences of a step together.
  *
- * Owns:     the batch of such rows; the pages of a draft model are filled here.
+ * Owns:     the batch of such a pass; it fills the pages of a draft model.
  * Thread:   engine thread only.
- * Cost:     a forward pass of the draft a guess, for all who guess together; a draft model's first
- *           pass has one more row for each token that it has not seen. No allocation after init.
- * Not here: who guesses and how far (step_draft), what becomes of a guess (step_token).
+ * Cost:     one forward pass of the drafter for each draft token, for all sequences together; a
+ *           draft model's first pass has one more row for each token that it has not read. No
+ *           allocation after init.
+ * Not here: which sequences get drafts and how many (step_draft), verification (step_token).
  *
  *     tokens   [prompt … | generated … t] g1 g2 g3
- *     rows     [not seen yet …        t ]              first pass: gives g1
+ *     rows     [not read yet …        t ]              first pass: gives g1
  *                                         [g1]         second:     gives g2
  *                                             [g2]     third:      gives g3
  *
- * Each guess is what the request's own sampling makes of the draft's logits with the noise of that
- * position: the more alike the two, the more often it is what the model draws.
+ * Each draft token is sampled from the drafter's logits with the request's own sampling and the
+ * noise of that position: the more alike drafter and model, the more often it is what the model
+ * samples.
  *
- * The draft is a model of its own, with its own pages (draft_model), or the model's first layers,
- * then its output norm and output (early exit). Those have seen what the model has seen: K and V of
- * all tokens but t stand in the request's pages, and what guesses write behind them is written
- * again, with the same bits in those layers, when the model judges them.
+ * The drafter is a model of its own with its own pages (draft_model), or the model's first layers
+ * followed by its output norm and output (early exit). With early exit the keys and values of all
+ * tokens but t are in the request's pages already. Those that drafts write after them are written
+ * again, with the same bits in these layers, when the model verifies the drafts.
  */
 #pragma once
 
@@ -29,11 +31,11 @@ enum { DRAFT_GUESS_MOST = 3 };
 
 struct draft_guess {
     struct model *model;
-    uint32_t layers;    /* as model_batch */
-    bool has_own_noise; /* guesses are judged by sampler_judge */
+    uint32_t layers;    /* as model_batch.layers */
+    bool has_own_noise; /* drafts are verified by sampler_judge, so their noise must be another */
     struct batch batch;
-    struct engine_sampling *samplings; /* [sequences_max] scratch, where has_own_noise */
-    uint32_t *asked;                   /* [sequences_max] of the rows of logits: whose they are */
+    struct engine_sampling *samplings; /* [sequences_max] scratch, with has_own_noise */
+    uint32_t *asked;                   /* [sequences_max] of each row of logits: index of its ask */
 };
 
 struct draft_guess_options {
@@ -50,22 +52,22 @@ void draft_guess_deinit(struct draft_guess *guess);
 
 struct draft_guess_ask {
     struct sequence *sequence;
-    uint32_t place;
+    uint32_t place; /* slot of the sequence */
     const struct engine_sampling *sampling;
-    uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
+    uint32_t guesses; /* draft tokens wanted, 1 to DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* Adds the rows `rows` of one sequence to a pass. The last of them gives its guess if `is_whole`;
- * `which` is its place among the asks. batch_begin comes before the first of a pass. */
+/* Adds the rows of one sequence to a pass, which begins with batch_begin. If `is_whole`, the last
+ * row gives the draft token of ask `which`. */
 void draft_guess_add(struct draft_guess *guess, const struct kv_pool *pool,
                      const struct batch_part *rows, const struct sequence *sequence, uint32_t which,
                      bool is_whole);
-/* Then guess `index` of each that was added goes behind its tokens. */
+/* Runs the pass, and writes draft token `index` of each sequence in it after its tokens. */
 void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct draft_guess_ask *asks,
                      uint32_t index);
 
-/* Writes guesses of the first layers behind the tokens of each sequence, which have room for them.
- * `drawer` is the step's, of which nothing is asked yet. The sequences' own pages, of `pool`, have
- * room for the guesses too, and what is open of them is in `open`. */
+/* Early exit: writes draft tokens after the tokens of each sequence, which need room for them.
+ * `drawer` is the step's, before anything is asked of it. The sequences' own pages, of `pool`, need
+ * room for the drafts too; `open` has their open groups. */
 void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
                       struct drawer *drawer, struct draft_guess_ask *asks, uint32_t count);

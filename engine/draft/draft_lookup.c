@@ -16,7 +16,7 @@ void draft_lookup_reset(struct draft_lookup *lookup)
     lookup->indexed = 0;
 }
 
-/* The entry of the run of lengths[which] tokens that ends before `end`. */
+/* The entry of the run of lengths[which] tokens that ends just before `end`. */
 static uint32_t *entry_of(const struct draft_lookup *lookup, const uint32_t *tokens, uint32_t end,
                           uint32_t which)
 {
@@ -26,7 +26,7 @@ static uint32_t *entry_of(const struct draft_lookup *lookup, const uint32_t *tok
     return &lookup->entries[which * DRAFT_LOOKUP_ENTRIES + (hash & (DRAFT_LOOKUP_ENTRIES - 1))];
 }
 
-/* The run at the very end has nothing behind it yet: it is added when it has. */
+/* Adds the runs that have a token after them; the run at the end of the tokens has none yet. */
 static void index_until(struct draft_lookup *lookup, const uint32_t *tokens, uint32_t count)
 {
     for (; lookup->indexed < count; lookup->indexed++)
@@ -35,7 +35,7 @@ static void index_until(struct draft_lookup *lookup, const uint32_t *tokens, uin
                 *entry_of(lookup, tokens, lookup->indexed, which) = lookup->indexed;
 }
 
-/* The token behind an earlier run like the last one; 0 = none. Hashes may be the same by chance. */
+/* Position after an earlier run that equals the last one; 0 = none. Equal hashes may be chance. */
 static uint32_t find(const struct draft_lookup *lookup, const uint32_t *tokens, uint32_t count)
 {
     for (uint32_t which = 0; which < LENGTHS; which++) {
@@ -59,7 +59,7 @@ uint32_t draft_lookup_guess(struct draft_lookup *lookup, uint32_t *tokens, uint3
     uint32_t behind = find(lookup, tokens, count);
     if (behind == 0)
         return 0;
-    /* Near the end the source runs into the guesses: "a a a" goes on with more of the same. */
+    /* The source may run into the drafts: after "a a a" they repeat more of the same. */
     for (uint32_t i = 0; i < most; i++)
         tokens[count + i] = tokens[behind + i];
     return most;

@@ -1,43 +1,45 @@
-/* draft_lookup: guesses what a text says next from where it has said the same before.
+/* draft_lookup: proposes the tokens that followed the same words earlier in the sequence (prompt
+ * lookup).
  *
- * Owns:     an index of where the text's own short runs of tokens ended.
+ * Owns:     an index of where short runs of the sequence's tokens ended.
  * Thread:   engine thread only.
- * Cost:     O(1) a token that is new since the last guess; no allocation.
- * Not here: whether to guess at all (step_draft), what becomes of a guess (step_token).
+ * Cost:     O(1) for each token that is new since the last call; no allocation.
+ * Not here: whether to draft at all (step_draft), verification (step_token).
  *
  *     tokens   a b c d e f … a b c │            count
- *              └─────┘ d e f       └─ d e f     the guess: what came behind the last "a b c"
+ *              └─────┘ d e f       └─ d e f     the draft: what followed the last "a b c"
  *
- * One text's tokens alone are looked at: of others nothing is found, in tokens or in time.
+ * Only the sequence's own tokens are examined: neither the drafts nor their time tell anything
+ * about other sequences.
  */
 #pragma once
 
 #include <stdint.h>
 
 enum {
-    /* Guesses at once: four rows read the weights once, and take 1.1 to 1.2 times as long as one
-     * (measured on prototypes, SmolLM2-135M); eight take 1.7 times. */
+    /* Draft tokens at once: four rows read the weights once and take 1.1 to 1.2 times as long as
+     * one row (measured on prototypes, SmolLM2-135M); eight rows take 1.7 times as long. */
     DRAFT_LOOKUP_MOST = 3,
-    /* Runs that are compared: the longer first, since fewer of them are there by chance. */
+    /* Lengths of the runs that are compared, the longer first: fewer of them match by chance. */
     DRAFT_LOOKUP_LONG = 3,
     DRAFT_LOOKUP_SHORT = 2,
-    /* For each of the two lengths; of a longer text the older runs are forgotten by and by. */
+    /* Entries for each of the two lengths; in a longer sequence newer runs replace older ones. */
     DRAFT_LOOKUP_ENTRIES = 4096,
 };
 
 struct draft_lookup {
-    /* [2][DRAFT_LOOKUP_ENTRIES] the token behind the last run of this hash; 0 = none. */
+    /* [2][DRAFT_LOOKUP_ENTRIES] position after the last run with this hash; 0 = none. */
     uint32_t *entries;
-    uint32_t indexed; /* runs that end before this token are in it */
+    uint32_t indexed; /* it has the runs that end before this position */
 };
 
-/* Numbers of `entries`, which the caller allocates. */
+/* Elements of `entries`, which the caller allocates. */
 enum { DRAFT_LOOKUP_NUMBERS = 2 * DRAFT_LOOKUP_ENTRIES };
 
-/* Another text begins. */
+/* Empties the index for another sequence. */
 void draft_lookup_reset(struct draft_lookup *lookup);
 
-/* Writes at most `most` (≤ DRAFT_LOOKUP_MOST) guesses to tokens[count …], which has room for them;
- * how many. tokens[0 … count) only ever grows between two resets. */
+/* Writes at most `most` (≤ DRAFT_LOOKUP_MOST) draft tokens to tokens[count …], which needs room for
+ * them; returns how many. Between two resets tokens[0 … count) may only grow. */
 uint32_t draft_lookup_guess(struct draft_lookup *lookup, uint32_t *tokens, uint32_t count,
                             uint32_t most);

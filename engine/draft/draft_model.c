@@ -37,7 +37,7 @@ static enum status open_pages(struct draft_model *draft, const struct draft_mode
     draft->places = mem_zalloc(options->places, sizeof(*draft->places));
     draft->pages = mem_zalloc((size_t)options->places * pages, sizeof(*draft->pages));
     if (draft->places == NULL || draft->pages == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the draft model's texts");
+        FAIL(STATUS_NO_MEMORY, "no memory for the sequences of the draft model");
     for (uint32_t i = 0; i < options->places; i++)
         draft->places[i].pages = draft->pages + (size_t)i * pages;
     return STATUS_OK;

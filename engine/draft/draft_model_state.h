@@ -1,26 +1,26 @@
-/* draft_model_state: what a draft model consists of, and which texts its pages hold.
+/* draft_model_state: what a draft model consists of, and which sequences its pages hold.
  *
  * Owns:     nothing by itself: draft_model makes and frees it.
  * Thread:   engine thread only.
  * Cost:     –
- * Not here: opening it (draft_model), its guesses (draft_read).
+ * Not here: opening it (draft_model), drafting (draft_read).
  */
 #pragma once
 
 #include "engine/draft/draft_guess.h"
 
 enum {
-    /* Rows of one pass: a text that is new to it takes several steps, without guesses; many more
-     * in company (step_draft). */
+    /* Rows of one pass. A long new sequence is read in several steps, without drafts; in many more
+     * while other clients compute or wait (step_draft). */
     DRAFT_MODEL_ROWS = 256,
-    /* Texts of a full context that it remembers at once. */
+    /* Full contexts that its pages hold at once. */
     DRAFT_MODEL_CONTEXTS = 4,
 };
 
 struct draft_model_place {
-    uint64_t serial;   /* of the sequence whose text it is */
-    uint64_t used;     /* the last turn */
-    uint32_t computed; /* tokens of it that stand in pages */
+    uint64_t serial;   /* of the sequence whose tokens are in the pages */
+    uint64_t used;     /* the turn in which it was last asked for */
+    uint32_t computed; /* tokens that are in pages */
     uint32_t page_count;
     page_id *pages; /* [pages of a full context] */
 };
@@ -32,6 +32,6 @@ struct draft_model {
     struct draft_model_place *places; /* [place_count] */
     uint32_t place_count;
     page_id *pages;
-    uint64_t turn;
-    uint32_t read_left; /* as draft_read_guess, of this turn */
+    uint64_t turn;      /* calls of draft_read_guess so far */
+    uint32_t read_left; /* tokens of new sequences that this turn may still read */
 };

@@ -9,7 +9,8 @@ static void place_drop(struct draft_model *draft, struct draft_model_place *plac
     place->computed = 0;
 }
 
-/* Room for `tokens` tokens, if need be that of texts not asked for in this turn: oldest first. */
+/* Acquires pages for `tokens` tokens, if need be from sequences not asked for in this turn, those
+ * asked for longest ago first. False when there are not enough. */
 static bool place_grow(struct draft_model *draft, struct draft_model_place *place, uint32_t tokens,
                        const struct engine_domain *domain)
 {
@@ -35,7 +36,7 @@ static bool place_grow(struct draft_model *draft, struct draft_model_place *plac
 
 /* --- a draft model --- */
 
-/* New tokens of a text that it has followed: its last guess, if it was right, and the next. */
+/* New tokens of a sequence that it has followed: an accepted last draft, and the next token. */
 enum { ROWS_FOLLOWED = 2 };
 
 static void model_begin(struct draft_model *draft, const struct draft_guess_ask *ask)
@@ -47,8 +48,8 @@ static void model_begin(struct draft_model *draft, const struct draft_guess_ask 
     place->used = draft->turn;
 }
 
-/* Rows of one sequence in a pass that is to give its guess `index`; no guess when it has not seen
- * enough of the text, or there is no room. */
+/* Adds the rows of one sequence to a pass that is to give draft token `index`. No more drafts when
+ * it has not read enough of the sequence, or when there is no room. */
 static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, uint32_t which,
                       uint32_t index)
 {

@@ -32,7 +32,7 @@ enum gguf_value_type {
     GGUF_VALUE_TYPES
 };
 
-/* Bytes of a scalar; 0 where the length stands in the file. */
+/* Bytes of a scalar; 0 for types whose length is in the file. */
 static const uint8_t GGUF_VALUE_BYTES[GGUF_VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static const char *const GGUF_VALUE_NAMES[GGUF_VALUE_TYPES] = {
@@ -49,7 +49,7 @@ enum {
 struct gguf_key {
     struct slice name;
     uint32_t type;
-    const char *value; /* as in the file; for strings and arrays after their lengths */
+    const char *value; /* as in the file; of strings and arrays the part after their lengths */
     uint64_t count;    /* bytes of a string, elements of an array, else 1 */
     uint32_t element_type;
     const char *value_end;
@@ -61,7 +61,7 @@ struct gguf_tensor {
     struct tensor tensor;
 };
 
-/* Open addressing over indexes + 1; 0 is an empty slot. At most half full. */
+/* Open addressing over index + 1; 0 is an empty slot. At most half full. */
 struct gguf_index {
     uint32_t *slots;
     size_t mask;
@@ -71,7 +71,7 @@ struct gguf {
     const char *bytes;
     size_t length;
     void *mapping; /* NULL when the bytes are borrowed */
-    size_t data;   /* where the tensors' bytes begin; the length when there are none */
+    size_t data;   /* where the tensors' bytes begin; `length` when there are none */
     uint32_t key_count;
     uint32_t tensor_count;
     struct gguf_key *keys;
@@ -126,7 +126,7 @@ static enum status parse_string(struct gguf_reader *reader, size_t bytes_max, st
     return STATUS_OK;
 }
 
-/* Names go into messages and logs, so they are text without control characters. */
+/* A name appears in messages and logs, so it must be text without control characters. */
 static enum status parse_name(struct gguf_reader *reader, struct slice *out)
 {
     TRY(parse_string(reader, LIMIT_GGUF_NAME_BYTES, out));
@@ -134,7 +134,7 @@ static enum status parse_name(struct gguf_reader *reader, struct slice *out)
     for (size_t i = 0; i < out->length; i++)
         is_plain = is_plain && (unsigned char)out->bytes[i] >= 0x20 && out->bytes[i] != 0x7f;
     if (!is_plain)
-        FAIL(STATUS_CORRUPT, "model file: the name before byte %zu is empty or no plain text",
+        FAIL(STATUS_CORRUPT, "model file: the name before byte %zu is empty or not plain text",
              reader->at);
     return STATUS_OK;
 }
@@ -154,7 +154,7 @@ static enum status index_create(struct gguf_index *index, uint32_t count)
 }
 
 /* The slot that holds `name`, or the empty one where it belongs. `names` is the name member of the
- * first of an array of structs of `stride` bytes. */
+ * first element of an array of structs of `stride` bytes. */
 static uint32_t *index_find(const struct gguf_index *index, const struct slice *names,
                             size_t stride, struct slice name)
 {
@@ -254,14 +254,14 @@ static enum status parse_keys(struct gguf *gguf, struct gguf_reader *reader)
         TRY(parse_value(reader, key));
         uint32_t *slot = index_find(&gguf->key_index, &gguf->keys[0].name, sizeof *key, key->name);
         if (*slot != 0)
-            FAIL(STATUS_CORRUPT, "model file: key '%.*s' is there twice", (int)key->name.length,
+            FAIL(STATUS_CORRUPT, "model file: key '%.*s' appears twice", (int)key->name.length,
                  key->name.bytes);
         *slot = i + 1;
     }
     return STATUS_OK;
 }
 
-/* Type and dimensions → bytes; every product checked on its way. */
+/* Computes the bytes from type and dimensions, with a check of every product. */
 static enum status parse_tensor_bytes(struct gguf_tensor *entry)
 {
     struct tensor *tensor = &entry->tensor;
@@ -315,7 +315,7 @@ static int tensors_compare(const void *a, const void *b)
     return ((*left)->offset > (*right)->offset) - ((*left)->offset < (*right)->offset);
 }
 
-/* Inside the data section, aligned, no byte in two tensors. */
+/* Checks that tensors are inside the data section, aligned, and do not overlap. */
 static enum status parse_tensors_place(struct gguf *gguf, struct gguf_tensor **order,
                                        const char *data, uint64_t data_bytes, uint32_t alignment)
 {
@@ -358,8 +358,8 @@ static enum status parse_tensors(struct gguf *gguf, struct gguf_reader *reader)
         uint32_t *slot =
             index_find(&gguf->tensor_index, &gguf->tensors[0].name, sizeof *entry, entry->name);
         if (*slot != 0)
-            FAIL(STATUS_CORRUPT, "model file: tensor '%.*s' is there twice",
-                 (int)entry->name.length, entry->name.bytes);
+            FAIL(STATUS_CORRUPT, "model file: tensor '%.*s' appears twice", (int)entry->name.length,
+                 entry->name.bytes);
         *slot = i + 1;
     }
     return STATUS_OK;
@@ -390,8 +390,8 @@ static enum status parse_data(struct gguf *gguf, const struct gguf_reader *reade
     return status;
 }
 
-/* A count is believed only when the bytes that are left could hold so many entries: memory taken
- * for the index stays in proportion to the file. */
+/* Accepts a count only when the bytes left could hold so many entries: so the memory of the index
+ * stays in proportion to the file. */
 static enum status parse_count(struct gguf_reader *reader, const char *what, uint64_t count_max,
                                uint64_t entry_bytes_min, uint32_t *out)
 {
@@ -476,7 +476,7 @@ enum status gguf_open_descriptor(struct gguf **out, int descriptor)
 
 enum status gguf_open(struct gguf **out, const char *path)
 {
-    /* Not blocking: a path that names a pipe must not hang the start. */
+    /* Not blocking: if the path names a pipe, the start must not hang. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         FAIL(STATUS_IO, "model file: cannot be opened: %s", strerrordesc_np(errno));
@@ -489,7 +489,7 @@ void gguf_forget_data(const struct gguf *gguf)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t begin = (gguf->data + page - 1) / page * page; /* the page before has keys in it */
-    /* Refused, the pages stay: nothing else changes. */
+    /* If it is refused, the pages stay resident: nothing else changes. */
     if (gguf->mapping != NULL && begin < gguf->length)
         (void)madvise((char *)gguf->mapping + begin, gguf->length - begin, MADV_DONTNEED);
 }
@@ -509,7 +509,7 @@ void gguf_close(struct gguf *gguf)
 
 /* --- values --- */
 
-/* Any integer type, as a 65-bit number: sign and magnitude. False for other types. */
+/* Any integer type, as sign and magnitude. False for other types. */
 static bool get_integer(uint32_t type, const char *bytes, bool *is_negative, uint64_t *magnitude)
 {
     uint64_t raw = 0;
@@ -518,7 +518,7 @@ static bool get_integer(uint32_t type, const char *bytes, bool *is_negative, uin
     case GGUF_U16:
     case GGUF_U32:
     case GGUF_U64:
-        memcpy(&raw, bytes, GGUF_VALUE_BYTES[type]); /* little-endian hosts only, as the format */
+        memcpy(&raw, bytes, GGUF_VALUE_BYTES[type]); /* hosts are little-endian, as the format */
         *is_negative = false;
         *magnitude = raw;
         return true;
@@ -620,7 +620,7 @@ enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf
     return STATUS_OK;
 }
 
-/* The bytes were checked when the file was parsed; what is checked here is the caller's use. */
+/* The bytes were checked when the file was parsed; this checks the caller's use. */
 static enum status array_take(struct gguf_array *array, size_t bytes, const char **out)
 {
     if (bytes > (size_t)(array->end - array->cursor))

@@ -1,9 +1,9 @@
-/* gguf: a model file of format GGUF v2 or v3, memory-mapped, every length checked before use.
+/* gguf: a model file in format GGUF v2 or v3, memory-mapped, every length checked before use.
  *
  * Owns:     the mapping and the index of keys and tensors; all slices point into the mapping.
  * Thread:   made by one, then read-only from any.
- * Cost:     O(keys + tensors + array elements) once; look-ups are O(1) on average.
- *           The file must not shrink while it is open: that is SIGBUS.
+ * Cost:     O(keys + tensors + array elements) once; look-ups are O(1) on average. The file must
+ *           not shrink while it is open: reading it would raise SIGBUS.
  * Not here: what the values mean (model, vocab, tokenizer, chat_template).
  */
 #pragma once
@@ -16,19 +16,19 @@
 
 struct gguf;
 
-/* IO, CORRUPT or UNSUPPORTED; the message says what is wrong and where in the file. */
+/* IO, CORRUPT or UNSUPPORTED; the error note says what is wrong and where in the file. */
 enum status gguf_open(struct gguf **out, const char *path);
-/* The same over a descriptor that the parent opened; it is not closed. */
+/* The same with an open descriptor, which stays the caller's. */
 enum status gguf_open_descriptor(struct gguf **out, int descriptor);
-/* The same over bytes in memory, borrowed until gguf_close. */
+/* The same with bytes in memory, which must stay until gguf_close. */
 enum status gguf_parse(struct gguf **out, const void *bytes, size_t length);
 void gguf_close(struct gguf *gguf);
 
-/* The tensors' bytes are not wanted again soon: their pages of the mapping leave this process. They
- * can still be read, from the file; names, keys and values stay. Nothing for borrowed bytes. */
+/* Releases the memory of the tensors' bytes, which are not needed again soon. They can still be
+ * read, from the file; names, keys and values stay. Does nothing for bytes in memory. */
 void gguf_forget_data(const struct gguf *gguf);
 
-/* Values by key: NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit, both
+/* Values by key. NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit; both
  * float types convert and must be finite). */
 enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out);
 enum status gguf_get_f32(const struct gguf *gguf, const char *key, float *out);
@@ -46,8 +46,8 @@ struct gguf_array {
     const char *end;
 };
 enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf_array *out);
-/* The next element; CORRUPT when it is of another type or does not fit, OUT_OF_RANGE past the last
- * one. Floats come as they stand, NaN included. */
+/* The next element; CORRUPT when its type differs or it does not fit, OUT_OF_RANGE after the last
+ * one. Floats are not checked: NaN is possible. */
 enum status gguf_array_next_string(struct gguf_array *array, struct slice *out);
 enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out);
 enum status gguf_array_next_f32(struct gguf_array *array, float *out);

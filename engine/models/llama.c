@@ -8,8 +8,8 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-/* Shapes are [outputs][inputs], as kernels_linear takes them; heads, kv_heads and hidden are those
- * of this rank's share. */
+/* Shapes are [outputs][inputs], as in kernels_linear; heads, kv_heads and hidden are those of
+ * this rank's share. */
 struct llama_layer {
     float *attn_norm;          /* [width] */
     struct weight q;           /* [heads × head_dim][width] */
@@ -24,13 +24,13 @@ struct llama_layer {
 
 struct llama {
     struct weight embedding;  /* [vocab][width] */
-    struct weight own_output; /* [vocab of the share][width]; none where it is the embedding's */
+    struct weight own_output; /* [vocab of the share][width]; none when the embedding serves */
     const struct weight *output;
     float *output_norm; /* [width] */
     float *frequencies; /* [rope_dims ÷ 2], radians a position */
     struct llama_layer *layers;
 
-    /* activations of a step, [rows_max][…] */
+    /* Activations of a step, [rows_max][…]. */
     float *x;           /* width: the residual stream */
     float *q;           /* heads × head_dim */
     float *k;           /* kv_heads × head_dim */
@@ -38,28 +38,29 @@ struct llama {
     float *attended;    /* heads × head_dim */
     float *gate;        /* hidden: silu(gate) × up */
     float *rope_table;  /* rope_dims */
-    float *logits_part; /* [logit_rows_max][vocab of the share], where there are other ranks */
+    float *logits_part; /* [logit_rows_max][vocab of the share], with more than one rank */
 
-    float *now_x; /* of the rows in hand: x and rope_table, or what is gathered of them */
+    float *now_x; /* of the rows being computed: x and rope_table, or the gathered ones */
     float *now_table;
 
-    /* Where the rows stand that the last layer computes, and what of them is gathered. */
+    /* Of the rows with logits, which the last layer computes: gathered values, and
+     * where they are. */
     float *wanted_x;           /* [logit_rows_max][width] */
     float *wanted_table;       /* [logit_rows_max][rope_dims] */
     uint32_t *wanted_sequence; /* [logit_rows_max] */
     uint32_t *wanted_position; /* [logit_rows_max] */
-    uint32_t *wanted_open;     /* [logit_rows_max] open groups, where the type has such */
+    uint32_t *wanted_open;     /* [logit_rows_max] open groups, if the KV type has such */
 };
 
 /* --- loading --- */
 
-/* The tensors of one layer: name, where it goes, and its dimensions by name. A vector has no
- * columns. */
+/* The tensors of one layer: name, where they are stored, and their dimensions by name. A vector
+ * has no columns. */
 enum llama_dim { DIM_NONE, DIM_WIDTH, DIM_HIDDEN, DIM_HEADS, DIM_KV_HEADS };
 
 struct llama_tensor {
     const char *name;
-    size_t offset; /* in struct llama_layer: a struct weight, or a float * when there are no cols */
+    size_t offset; /* in struct llama_layer: of a struct weight, or of a float * without columns */
     enum llama_dim rows;
     enum llama_dim cols;
 };
@@ -96,7 +97,7 @@ static uint32_t open_dim(const struct model_config *config, enum llama_dim dim)
     }
 }
 
-/* What this rank has of it. */
+/* The part of a dimension that this rank has. */
 static struct model_part open_part(const struct model *model, enum llama_dim dim)
 {
     const struct model_share *share = &model->share;
@@ -132,8 +133,8 @@ static enum status open_layer(struct model *model, const struct gguf *gguf, uint
     return STATUS_OK;
 }
 
-/* base^(-2i ÷ dims), each divided by its factor when the file carries factors (Llama 3.1 and later
- * stretch the low frequencies so). */
+/* base^(-2i ÷ dims), each divided by its factor if the file has factors (with which Llama 3.1 and
+ * later stretch the low frequencies). */
 static enum status open_frequencies(struct model *model, const struct gguf *gguf)
 {
     struct llama *llama = model->state;
@@ -228,8 +229,8 @@ static bool open_knows(const struct model_config *config, struct slice name)
     return false;
 }
 
-/* A tensor that would not be used is a model that would be computed wrongly (biases, experts, more
- * layers than the key says): refused by name. */
+/* Refuses a tensor that would not be used, by name: the model (with biases, experts, or more layers
+ * than the key says) would be computed wrongly without it. */
 static enum status open_refuse_unknown(const struct model *model, const struct gguf *gguf)
 {
     for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
@@ -318,7 +319,7 @@ static struct rope_args forward_rope(const struct model *model, float *x, uint32
                               .pairing = ROPE_INTERLEAVED};
 }
 
-/* y = norm(x) · weightᵀ, of the residual stream. */
+/* y = norm(x) · weightᵀ, where x is the residual stream. */
 static void forward_normed(struct model *model, const float *norm, const struct weight *weight,
                            uint32_t rows, float *y)
 {
@@ -332,8 +333,8 @@ static void forward_normed(struct model *model, const float *norm, const struct 
                                                          .epsilon = model->config.rms_epsilon});
 }
 
-/* Adds x · weightᵀ to the residual stream. Of several ranks the first alone adds to what it has,
- * which all of them have: their sum is the new one. */
+/* Adds x · weightᵀ to the residual stream. With several ranks only the first adds its part to the
+ * stream, which all ranks have; the sum over the ranks is the new stream. */
 static void forward_add(struct model *model, const float *x, const struct weight *weight,
                         uint32_t rows)
 {
@@ -350,7 +351,7 @@ static void forward_add(struct model *model, const float *x, const struct weight
                                                                      .cols = model->config.width});
 }
 
-/* K and V of all rows, to their pages, and q over the same input if it is wanted of all. */
+/* Writes K and V of all rows to their pages; computes q of all rows too if wants_queries. */
 static void forward_keys(struct model *model, const struct model_batch *batch, uint32_t index,
                          bool wants_queries)
 {
@@ -377,7 +378,7 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                                              .rope = {&k, wants_queries ? &q : NULL}});
 }
 
-/* Rows in the order of the batch's logits. */
+/* Copies rows in the order of the batch's logits. */
 static void forward_gather(struct model *model, const struct model_batch *batch, float *to,
                            const float *from, uint32_t cols)
 {
@@ -388,8 +389,8 @@ static void forward_gather(struct model *model, const struct model_batch *batch,
                                                          .cols = cols});
 }
 
-/* Nobody reads the last layer's output but the logits: only rows that want them go on behind its K
- * and V. Gathers their x and angles, makes their q, and returns the batch of them. */
+/* Only the logits read the last layer's output, so after K and V it computes only rows with logits.
+ * Gathers their x and angles, computes their q, and returns the batch of these rows. */
 static struct model_batch forward_wanted(struct model *model, const struct model_batch *batch,
                                          uint32_t index)
 {
@@ -463,7 +464,7 @@ static void forward_logits(struct model *model, uint32_t rows)
                                                                      .cols = model->config.vocab});
 }
 
-/* Every row wants logits, in its place: then nothing need be gathered. */
+/* Whether every row has logits, in the same order: then nothing needs to be gathered. */
 static bool forward_wants_all(const struct model_batch *batch)
 {
     bool wants_all = batch->logit_rows == batch->rows;
@@ -487,7 +488,7 @@ static void llama_forward(struct model *model, const struct model_batch *batch)
                                                  .rows = batch->rows,
                                                  .pairs = model->config.rope_dims / 2,
                                                  .table = llama->rope_table});
-    struct model_batch rest = *batch; /* the rows that go on behind K and V */
+    struct model_batch rest = *batch; /* the rows that are computed after K and V */
     uint32_t layers = batch->layers > 0 ? batch->layers : model->config.layers;
     for (uint32_t i = 0; i < layers; i++) {
         pulse_beat(model->pulse, model->pulse_place);

@@ -2,8 +2,8 @@
  *
  * Owns:     packed weights and the activations of a step.
  * Thread:   as model.h says.
- * Cost:     forward: 7 matrices a layer and the output layer, each streamed once; in the last layer
- *           all but K and V is computed for the rows alone that want logits.
+ * Cost:     forward: 7 matrices a layer and the output layer, each read once. The last layer
+ *           computes only K and V for all rows; everything else only for rows with logits.
  * Not here: hyper-parameters (model.c), arithmetic (kernels).
  */
 #pragma once

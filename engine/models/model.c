@@ -43,7 +43,7 @@ const char *model_weights_name(enum model_weights weights)
 struct config_reader {
     const struct gguf *gguf;
     const char *architecture;
-    char key[64]; /* "<architecture>.<name>", of the last call of config_key */
+    char key[64]; /* "<architecture>.<name>" of the last call of config_key */
 };
 
 static const char *config_key(struct config_reader *reader, const char *name)
@@ -52,7 +52,7 @@ static const char *config_key(struct config_reader *reader, const char *name)
     return reader->key;
 }
 
-/* A missing key is `fallback`, or an error when that is 0. */
+/* A missing key has the value `fallback`, or is an error when that is 0. */
 static enum status config_count(struct config_reader *reader, const char *name, uint32_t max,
                                 uint32_t fallback, uint32_t *out)
 {
@@ -78,8 +78,8 @@ static enum status config_real(struct config_reader *reader, const char *name, f
     return STATUS_OK;
 }
 
-/* Keys that change the arithmetic in ways that are not built, and what they are when they change
- * nothing (writers leave them in; 0 always means that). */
+/* Keys that change the arithmetic in ways that are not supported, and their values that change
+ * nothing (some writers leave these in; 0 always changes nothing). */
 static const struct {
     const char *name;
     float off;
@@ -102,7 +102,7 @@ static bool config_is_off(const struct config_reader *reader, float off)
     return real == 0 || real == off;
 }
 
-/* Refused by name, not ignored. */
+/* Refuses such a key by name instead of ignoring it. */
 static enum status config_refuse_features(struct config_reader *reader)
 {
     struct slice scaling;
@@ -123,8 +123,8 @@ static enum status config_refuse_features(struct config_reader *reader)
     return STATUS_OK;
 }
 
-/* Each token attends to itself and to the window − 1 before it; 0, as without the key, is all. In
- * all layers: a file that says in which is refused. */
+/* Each token attends to itself and to the window − 1 tokens before it; 0, or no key, means to all
+ * before it. The window holds in all layers: a file with a pattern of layers is refused. */
 static enum status config_window(struct model_config *out, struct config_reader *reader)
 {
     const char *key = config_key(reader, "attention.sliding_window");
@@ -190,7 +190,7 @@ static enum status config_vocab(struct model_config *out, struct config_reader *
     return STATUS_OK;
 }
 
-/* A name for people: general.name when that is plain text, cut at a whole character. */
+/* A readable name: general.name if it is plain text, cut at a whole character. */
 static void config_name(struct model_config *out, const struct gguf *gguf)
 {
     struct slice name;
@@ -244,7 +244,8 @@ static enum status config_read(struct model_config *out, const struct gguf *gguf
     for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
         struct tensor tensor;
         gguf_tensor_at(gguf, i, NULL, &tensor);
-        /* No overflow: all tensors together lie in the file, at least half a byte an element. */
+        /* No overflow: all tensors together are in the file, with at least half a
+         * byte an element. */
         out->weight_bytes += tensor.bytes;
         out->parameters += tensor.dims[0] * tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
     }
@@ -286,7 +287,7 @@ static void open_tell_int4(const struct model *model)
             LOG_NUMBER("kept", sums->kept), LOG_NUMBER("kept_bytes", sums->kept_bytes));
 }
 
-/* What no table of the machine has, and no tensor or layout shows. */
+/* Checks what no kernel table of this machine supports and no tensor or layout shows. */
 static enum status open_check(const struct model *model)
 {
     const uint32_t group = model->config.heads / model->config.kv_heads;
@@ -297,7 +298,7 @@ static enum status open_check(const struct model *model)
     return STATUS_OK;
 }
 
-/* What model_wanted_groups writes to. */
+/* Allocates what model_wanted_groups writes to. */
 static enum status open_wanted(struct model *model)
 {
     model->wanted_order = mem_zalloc(model->logit_rows_max, sizeof *model->wanted_order);

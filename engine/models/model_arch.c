@@ -15,7 +15,7 @@ enum status model_arch_matrix(struct model *model, const struct gguf *gguf, cons
                                   (struct model_part){0, cols}, out);
 }
 
-/* The part of the file's matrix, its bytes in `*memory` (mem_free) where they had to be copied. */
+/* This rank's part of the file's matrix; `*memory` (mem_free) has its bytes if they were copied. */
 static enum status matrix_view(const struct gguf *gguf, const char *name, uint32_t rows,
                                uint32_t cols, struct model_part of_rows, struct model_part of_cols,
                                struct tensor *out, void **memory)
@@ -32,7 +32,7 @@ static enum status matrix_view(const struct gguf *gguf, const char *name, uint32
     return STATUS_OK;
 }
 
-/* Packs the matrix as it is, or, if `may_code`, what model_int4 takes as its codes. */
+/* Packs the matrix as it is or, if `may_code` and model_int4 takes its type, as codes. */
 static enum status matrix_pack(struct model *model, struct tensor *tensor, const char *name,
                                bool may_code, struct weight *out)
 {
@@ -86,7 +86,7 @@ enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, 
 
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
 {
-    enum { PROGRESS_US = 1000000 }; /* a small model is loaded before the first line */
+    enum { PROGRESS_US = 1000000 }; /* a small model is loaded before the first line is due */
     model->packed_bytes += bytes;
     if (now_us - model->told_us < PROGRESS_US)
         return false;

@@ -1,18 +1,18 @@
-/* model_int4: a matrix of float or 8-bit weights made into 4-bit codes, at load (--weights int4).
+/* model_int4: turns a matrix of float or 8-bit weights into 4-bit codes, at load (--weights int4).
  *
- * Owns:     nothing; the codes' memory is the caller's.
- * Thread:   as model.h says; rows are shared out over the compute threads.
- * Cost:     three passes over each weight; memory for the codes of one matrix (5 bits a
- *           weight) until they are packed, and a row of float32 for each thread.
+ * Owns:     nothing; the caller owns the memory of the codes.
+ * Thread:   as model.h says; the compute threads share the rows.
+ * Cost:     three passes over each weight; memory for the codes of one matrix (5 bits a weight)
+ *           until they are packed, and a row of float32 for each thread.
  * Not here: which matrices (models/<name>.c), the packed forms (kernels).
  *
- * Each 128 inputs of a row (the last of it may be fewer) have one factor and one minimum, which are
- * halves: value = d * code + m, code 0 to 15, as AWQ and GPTQ files have them. The codes stand as
- * q4_1 blocks whose d and m are equal over the group (tensor_row_to_q4_1), so every table reads
- * them, and a device takes 4.25 bits a weight. Moving a group's ends in where that lowers the sum
- * of squared errors (by a fifth) was worse than rounding to the nearest, SmolLM2-135M's perplexity
- * +90 % instead of +53 %: the greatest weights then all err towards the middle. A row's codes hang
- * on that row alone.
+ * Each 128 inputs of a row (the last group may be smaller) have one factor d and one minimum m,
+ * both float16: value = d × code + m with code 0 to 15, as in AWQ and GPTQ files. The codes are
+ * stored as q4_1 blocks with equal d and m over the group (tensor_row_to_q4_1), so every kernel
+ * table reads them, and a device uses 4.25 bits a weight. Codes are rounded to the nearest.
+ * Narrowing a group's range where that lowers the sum of squared errors (by a fifth) was worse: the
+ * perplexity of SmolLM2-135M rose by 90 % instead of 53 %, because the greatest weights then all
+ * err towards the middle. The codes of a row depend on that row alone.
  */
 #pragma once
 
@@ -20,11 +20,12 @@
 
 enum { MODEL_INT4_GROUP = 128 };
 
-/* Of f32, f16, bf16 and q8_0: the others have 4 to 6 bits already. */
+/* Whether weights of a type become codes: f32, f16, bf16, q8_0. The others have 4 to
+ * 6 bits already. */
 bool model_int4_takes(const struct tensor_type_info *type);
 
-/* `tensor`, a matrix of such a type, becomes its codes, in `*memory` (mem_free). UNSUPPORTED, with
- * `name`, when its inputs are no multiple of 32 or a value is not finite or beyond what a half
- * holds; NO_MEMORY. What fails leaves `*memory` NULL. */
+/* Replaces `tensor`, a matrix of such a type, by its codes in `*memory` (the caller frees it with
+ * mem_free). UNSUPPORTED, with `name`, when its inputs are not a multiple of 32 or a value is not
+ * finite or beyond float16; NO_MEMORY. After a failure `*memory` is NULL. */
 enum status model_int4_make(struct tensor *tensor, const char *name, struct kernels *kernels,
                             void **memory);

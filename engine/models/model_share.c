@@ -5,7 +5,8 @@
 #include "config/base/mem.h"
 #include "engine/models/model_types.h"
 
-/* Of the largest blocks that divide the layer: those of K types, of the others, elements. */
+/* Size of a block to cut the layer by: that of K types, else of the other types,
+ * else one element. */
 static uint32_t of_unit(uint32_t hidden, uint32_t count)
 {
     static const uint32_t units[] = {256, 32};

@@ -1,6 +1,6 @@
 #include "engine/models/model_wanted.h"
 
-/* Where the row stands in logit_row; logit_rows: nowhere. */
+/* Index of the row in logit_row; logit_rows if it has no logits. */
 static uint32_t wanted_place(const struct model_batch *batch, uint32_t row)
 {
     uint32_t begin = 0;
@@ -15,7 +15,7 @@ static uint32_t wanted_place(const struct model_batch *batch, uint32_t row)
     return begin < batch->logit_rows && batch->logit_row[begin] == row ? begin : batch->logit_rows;
 }
 
-/* The lesser of `keys` and the whole blocks that a row sees. */
+/* The lesser of `keys` and the keys in whole blocks that a row sees. */
 static uint32_t wanted_least(const struct model_batch *batch, uint32_t row, uint32_t keys)
 {
     const uint32_t seen =
@@ -27,7 +27,7 @@ bool model_wanted_groups(const struct model_batch *batch, uint32_t *order, uint3
 {
     const struct attention_groups *groups = batch->groups;
     const uint32_t *sequence = batch->kv.sequence;
-    uint32_t keys = 0; /* in common with the wanted row before, through all sequences between */
+    uint32_t keys = 0; /* in common with the last row with logits, through all sequences between */
     uint32_t count = 0;
     bool is_shared = false;
     for (uint32_t i = 0; groups != NULL && i < batch->rows; i++) {

@@ -1,9 +1,9 @@
-/* model_wanted: which rows that want logits read the same pages.
+/* model_wanted: which of the rows with logits read the same pages.
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     O(rows × log wanted rows).
- * Not here: groups of all rows (batch.c); what the last layer computes of the wanted (models/).
+ * Cost:     O(rows × log logit_rows).
+ * Not here: groups of all rows (batch.c), the last layer's computation of these rows (models/).
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "engine/models/model_types.h"
 
-/* What is left of batch->groups when only the rows of logit_row stay, each by its place there:
- * `order` and `shared` [logit_rows], as struct attention_groups has them. False: no two have pages
- * in common, or logit_row does not rise. */
+/* Reduces batch->groups to the rows of logit_row, each named by its index there: `order` and
+ * `shared` [logit_rows], as in struct attention_groups. False when no two of them have pages in
+ * common, or logit_row does not rise. */
 bool model_wanted_groups(const struct model_batch *batch, uint32_t *order, uint32_t *shared);

@@ -24,8 +24,8 @@ static bool decode_prints(uint32_t c)
     return (c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff);
 }
 
-/* The byte of an alphabet character, or -1. From U+0100 on stand, in order, the 33 bytes up to
- * 0x20, the 34 from 0x7f to 0xa0, and 0xad. */
+/* The byte of an alphabet character, or -1. The characters from U+0100 on are, in order, the 33
+ * bytes up to 0x20, the 34 bytes from 0x7f to 0xa0, and 0xad. */
 static int decode_character(uint32_t c)
 {
     if (c < 0x100)
@@ -66,7 +66,7 @@ static int create_hex(char c)
     return -1;
 }
 
-/* The bytes of one token into `out`, which has room for LIMIT_TOKEN_BYTES. */
+/* Writes the bytes of one token to `out`, which has room for LIMIT_TOKEN_BYTES. */
 static enum status create_token(struct slice text, enum vocab_kind kind, uint32_t id, char *out,
                                 size_t *length)
 {
@@ -94,13 +94,13 @@ static enum status create_token(struct slice text, enum vocab_kind kind, uint32_
     return STATUS_OK;
 }
 
-/* A set of token texts, to find doubled ones: open addressing, at most half full. */
+/* A set of token texts, to find repeated ones: open addressing, at most half full. */
 struct create_set {
     struct slice *slots;
     size_t mask;
 };
 
-/* False when it was there already. */
+/* False when the text was in the set already. */
 static bool create_set_add(struct create_set *set, struct slice text)
 {
     size_t at = hash_bytes(hash_process_key(), text.bytes, text.length) & set->mask;
@@ -151,7 +151,7 @@ static enum status create_tokens(struct vocab *vocab, struct gguf_array tokens)
         TRY_OUT(gguf_array_next_string(&tokens, &text));
         TRY_OUT(create_token(text, vocab->kinds[id], id, token, &length));
         if (!create_set_add(&set, text))
-            FAIL_OUT(STATUS_CORRUPT, "token %u stands twice in the vocabulary", id);
+            FAIL_OUT(STATUS_CORRUPT, "token %u appears twice in the vocabulary", id);
         vocab->offsets[id] = (uint32_t)bytes.length;
         buffer_append(&bytes, token, length);
         TRY_OUT(bytes.status);
@@ -165,7 +165,7 @@ out:
     return status;
 }
 
-/* An id by key; VOCAB_NONE when the file does not name one. */
+/* Reads a token id by key; VOCAB_NONE when the file does not have it. */
 static enum status create_special(const struct vocab *vocab, const struct gguf *gguf,
                                   const char *key, uint32_t *out)
 {

@@ -1,9 +1,9 @@
-/* vocab: the tokens of a model: bytes of each id, kinds, the special ones.
+/* vocab: the tokens of a model: bytes and kind of each id, and the special ones.
  *
  * Owns:     a table of token bytes, decoded from the file's alphabet.
  * Thread:   made at start, then read-only from any.
  * Cost:     O(1) look-ups; no allocation after vocab_create.
- * Not here: text → tokens (tokenizer), needs no PCRE2.
+ * Not here: text → tokens (tokenizer). It does not need PCRE2.
  */
 #pragma once
 
@@ -27,23 +27,25 @@ enum vocab_kind {
     VOCAB_BYTE = 6,
 };
 
-/* UNSUPPORTED names a tokenizer.ggml.model that is not "gpt2" (byte-level); CORRUPT when tokens are
- * missing, doubled or malformed, or a special id is out of range. The file may be closed after. */
+/* UNSUPPORTED names a tokenizer.ggml.model other than "gpt2" (byte-level); CORRUPT when
+ * tokens are missing, repeated or malformed, or a special id is out of range. The file may
+ * be closed afterwards. */
 enum status vocab_create(struct vocab **out, const struct gguf *gguf);
 void vocab_destroy(struct vocab *vocab);
 
 uint32_t vocab_size(const struct vocab *vocab);
-/* The bytes that a token stands for; control tokens give their name ("<|im_end|>"). */
+/* The bytes that a token stands for; of a control token its name ("<|im_end|>"). */
 struct slice vocab_bytes(const struct vocab *vocab, uint32_t id);
 enum vocab_kind vocab_kind(const struct vocab *vocab, uint32_t id);
 bool vocab_is_control(const struct vocab *vocab, uint32_t id);
-/* Ends a generation: eos, eot and eom of the file, and control tokens with a well-known name. */
+/* Whether a token ends a generation: eos, eot and eom of the file, and
+ * well-known control tokens. */
 bool vocab_is_end(const struct vocab *vocab, uint32_t id);
 uint32_t vocab_bos(const struct vocab *vocab); /* VOCAB_NONE when the model has none */
 uint32_t vocab_eos(const struct vocab *vocab);
-bool vocab_adds_bos(const struct vocab *vocab); /* before every prompt that is text */
+bool vocab_adds_bos(const struct vocab *vocab); /* at the start of every text prompt */
 
-/* Decodes text of the file's alphabet, in which every byte is one printable character (GPT-2: bytes
- * that print stand for themselves, the others are U+0100 and up in rising order), into `out`.
- * False when a character is outside the alphabet or there are more than `capacity` bytes. */
+/* Decodes text of the file's alphabet into `out`. In GPT-2's alphabet every byte is one printable
+ * character: printable bytes stand for themselves, the others are U+0100 and up in rising order.
+ * False when a character is not in the alphabet or there are more than `capacity` bytes. */
 bool vocab_decode(struct slice text, char *out, size_t capacity, size_t *length);

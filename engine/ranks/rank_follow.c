@@ -21,11 +21,11 @@ struct follow {
     void *areas[RANK_AREAS];
     struct populate populate;
     bool is_over; /* rank 0 has ended */
-    /* What a message carries. */
+    /* Contents of a message. */
     uint32_t *rows[6];       /* [rows_max] tokens, sequence, position, open_of, order, shared */
     uint32_t *logit_row;     /* [logit_rows_max] */
     uint32_t *counts;        /* [sequences] */
-    uint32_t *pages;         /* [tables], or of a copy, from and to */
+    uint32_t *pages;         /* [tables] of a step, or the two lists of a copy */
     const uint32_t **tables; /* [sequences] */
 };
 
@@ -85,7 +85,7 @@ static enum status open_memory(struct follow *follow)
             follow->areas[i] = i == RANK_HOST ? kernels_host_create(follow->kernels, bytes)
                                               : kernels_buffer_create(follow->kernels, bytes);
         if (bytes > 0 && follow->areas[i] == NULL && i == RANK_HOST)
-            return kernels_no_host_memory(follow->kernels, bytes, "a rank's paused pages");
+            return kernels_no_host_memory(follow->kernels, bytes, "a rank's host pages");
         if (bytes > 0 && follow->areas[i] == NULL)
             return kernels_no_memory(follow->kernels, bytes, "a rank's pages");
     }
@@ -130,7 +130,7 @@ static enum status open_all(struct follow *follow, int descriptor)
 static void close_all(struct follow *follow)
 {
     populate_stop(&follow->populate);
-    if (follow->kernels != NULL) /* or memory is freed behind sums with a rank that has ended */
+    if (follow->kernels != NULL) /* before memory is freed that sums with an ended rank still use */
         (void)kernels_step_end(follow->kernels);
     for (uint32_t i = 0; i < RANK_AREAS && follow->kernels != NULL; i++) {
         if (follow->areas[i] == NULL)
@@ -151,7 +151,7 @@ static void close_all(struct follow *follow)
         kernels_destroy(follow->kernels);
 }
 
-/* --- what it is told --- */
+/* --- messages of rank 0 --- */
 
 static enum status take_words(struct follow *follow, uint32_t *words, uint64_t count)
 {
@@ -205,7 +205,7 @@ static enum status run_step(struct follow *follow, const struct rank_message *me
     };
     if (model_forward(follow->model, &batch) == NULL)
         return status_note()->status;
-    return kernels_step_end(follow->kernels); /* others wait for a device that fails here */
+    return kernels_step_end(follow->kernels); /* a failure here ends this rank: others wait */
 }
 
 static char *run_place(const struct follow *follow, struct rank_place place)

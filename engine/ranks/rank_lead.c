@@ -15,11 +15,11 @@ struct rank_lead {
     struct kernels_copies_told told;
     uint32_t sequences_max;
     uint32_t *counts; /* [sequences_max] pages of each table */
-    size_t length;    /* of what is not written yet */
+    size_t length;    /* bytes that are not written yet */
     char bytes[LEAD_BYTES];
 };
 
-/* Whoever has ended is noticed in the batch itself, which fails: nothing is returned. */
+/* Ignores write errors: a rank that has ended makes the batch itself fail. */
 static void put_flush(struct rank_lead *lead)
 {
     for (uint32_t rank = 1; rank < ranks_count(lead->ranks); rank++)
@@ -49,7 +49,7 @@ static void put_words(struct rank_lead *lead, const uint32_t *words, size_t coun
 
 /* --- batches --- */
 
-/* Pages that rows of each sequence reach; returns how many sequences there are. */
+/* Counts the pages that rows of each sequence reach; returns the number of sequences. */
 static uint32_t step_tables(struct rank_lead *lead, const struct model_batch *batch)
 {
     const struct kv_rows *kv = &batch->kv;
@@ -96,7 +96,7 @@ static void told_step(void *context, const struct model_batch *batch)
 
 /* --- copies --- */
 
-/* Pages of a draft model, which rank 0 alone has, lie in none. */
+/* Finds the area of an address; false for pages of a draft model, which only rank 0 has. */
 static bool copy_place(const struct rank_lead *lead, const void *memory, struct rank_place *out)
 {
     for (uint32_t i = 0; i < RANK_AREAS; i++) {
@@ -138,7 +138,7 @@ enum status rank_lead_open(struct rank_lead **out, struct ranks *ranks,
 {
     struct rank_lead *lead = mem_zalloc(1, sizeof *lead);
     if (lead == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for telling ranks");
+        FAIL(STATUS_NO_MEMORY, "no memory for the messages to %u ranks", ranks_count(ranks));
     lead->ranks = ranks;
     for (uint32_t rank = 1; rank < ranks_count(ranks); rank++) {
         enum status status = ranks_write(ranks, rank, setup, sizeof *setup);
@@ -156,7 +156,7 @@ static enum status begin_hear(struct rank_lead *lead)
     for (uint32_t rank = 1; rank < ranks_count(lead->ranks); rank++) {
         struct rank_answer answer;
         TRY(ranks_read(lead->ranks, rank, &answer, sizeof answer));
-        answer.message[sizeof answer.message - 1] = '\0'; /* from who has fewer rights */
+        answer.message[sizeof answer.message - 1] = '\0'; /* the sender has fewer rights */
         if (answer.status != STATUS_OK)
             FAIL(answer.status, "rank %u: %s", rank, answer.message);
     }

@@ -1,14 +1,14 @@
-/* rank_wire: what rank 0 writes to the ranks that follow it, and they to it, in this order.
+/* rank_wire: the messages between rank 0 and the ranks that follow it, in this order.
  *
  * Owns:     nothing.
  * Thread:   –
  * Cost:     –
- * Not here: who writes (rank_lead), who reads (rank_follow), the sockets (kernels/ranks).
+ * Not here: the writer (rank_lead), the reader (rank_follow), the sockets (kernels/ranks).
  *
  *   rank_setup ─► … rank_answer ◄─ rank_memory ─► … rank_answer ◄─ rank_message ─► rank_message ─►
  *
- * Processes of one binary: structs go as they lie in memory. All ranks' layouts are alike, since
- * their shares of heads are, so a place in memory is told as area and offset.
+ * All are processes of one binary, so structs are sent as they are in memory. The layouts of all
+ * ranks are alike, since their shares of heads are, so an address is sent as area and offset.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 enum { RANK_ISA_BYTES = 32 };
 
-/* Before the weights are read. */
+/* Sent before the weights are read. */
 struct rank_setup {
     char isa[RANK_ISA_BYTES]; /* "" = auto */
     uint32_t device;          /* as kernels_options */
@@ -35,14 +35,14 @@ struct rank_setup {
 
 enum rank_area { RANK_POOL, RANK_HOST, RANK_OPEN, RANK_AREAS };
 
-/* When rank 0 has its pages. */
+/* Sent when rank 0 has its pages. */
 struct rank_memory {
     uint64_t bytes[RANK_AREAS];
-    uint32_t sequences; /* of a batch, at most */
-    uint64_t tables;    /* pages of all of them together, at most */
+    uint32_t sequences; /* in a batch, at most */
+    uint64_t tables;    /* pages of all sequences of a batch together, at most */
 };
 
-/* The weights are packed, the memory is there; or what is wrong. */
+/* Says that the weights are packed, or that the memory is ready; or what went wrong. */
 struct rank_answer {
     enum status status;
     char message[STATUS_MESSAGE_BYTES];
@@ -57,16 +57,16 @@ struct rank_place {
 
 struct rank_message {
     enum rank_kind kind;
-    /* RANK_STEP: then u32 arrays tokens, sequence, position [rows], logit_row [logit_rows], open_of
-     * [rows] (has_open), order, shared [rows] (has_groups), pages of each table [sequences], and
-     * the tables one behind another. */
+    /* RANK_STEP: followed by uint32_t arrays: tokens, sequence, position [rows]; logit_row
+     * [logit_rows]; open_of [rows] if has_open; order, shared [rows] if has_groups; pages of each
+     * table [sequences]; then the tables, one after the other. */
     uint32_t rows;
     uint32_t logit_rows;
     uint32_t layers;
     uint32_t sequences;
     bool has_open;
     bool has_groups;
-    /* Copies: tokens, or pages, then from [count] and to [count]. */
+    /* Copies: of `count` tokens, or of `count` pages, followed by from [count] and to [count]. */
     struct rank_place to;
     struct rank_place from;
     uint32_t count;
