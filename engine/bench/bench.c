@@ -20,48 +20,45 @@ enum {
 
 static const char BENCH_HELP[] =
     "usage: banyan bench --model FILE [options]\n"
-    "Measures prefill and decode of the model on this machine, and the machine's ceilings.\n"
+    "Measures prefill and decode of a model on this machine, and the machine's ceilings.\n"
     "\n"
     "  --model FILE      the model, in GGUF\n"
     "  --prompt N        tokens of the prefill (512)\n"
-    "  --prefill-at N    position of its first token: what is before it is there already (0)\n"
-    "  --chunk N         tokens of one step of it (512)\n"
+    "  --prefill-at N    position of the prefill's first token; the tokens before it are computed\n"
+    "                    already (0)\n"
+    "  --chunk N         tokens of one prefill step (512)\n"
     "  --gen N           tokens generated in each stream (128)\n"
     "  --batch N,N,...   streams decoded together, one measurement each (1,16)\n"
     "  --context N       mean context of the streams while they are measured (128)\n"
-    "  --shared N        also: streams that begin with the same N tokens, at least 64: in pages "
-    "of\n"
-    "                    their own (private), in the same pages (plain), and those read once for\n"
-    "                    all of them (grouped)\n"
-    "  --ops             also: as many runs more of each measurement, by operation: time, waiting\n"
-    "                    for the other threads, part of its own ceiling, of the fastest run\n"
-    "  --speculate NAME  instead of all that: the engine with guesses (lookup, model, exit) "
-    "beside\n"
-    "                    itself without: one stream that copies, and one that does not\n"
-    "  --draft-model F   the small model, for --speculate model\n"
-    "  --draft-layers N  the layers that guess, for --speculate exit\n"
-    "  --repeat N        runs of each measurement; the median counts, the best is told too (3)\n"
+    "  --shared N        also: streams that begin with the same N tokens, at least 64: in pages\n"
+    "                    of their own (private), in the same pages (plain), and in the same pages\n"
+    "                    that attention reads once for all of them (grouped)\n"
+    "  --ops             also: repeats each measurement with its operations timed; prints, of the\n"
+    "                    fastest run, time, waiting for other threads, part of its ceiling\n"
+    "  --speculate NAME  instead of all that: compares the engine with speculation (lookup,\n"
+    "                    model, exit) and without: one stream that copies, one that does not\n"
+    "  --draft-model F   the draft model, for --speculate model\n"
+    "  --draft-layers N  the layers that draft, for --speculate exit\n"
+    "  --repeat N        runs of each measurement; the median counts, the best is printed too (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
-    "  --device N        which device, of kernels for one (0)\n"
-    "  --deterministic B of such: false lets cuBLASLt take many rows of 16-bit weights (true)\n"
+    "  --device N        number of the device, for kernels of a device (0)\n"
+    "  --deterministic B for kernels of a device: false lets cuBLASLt multiply many rows with\n"
+    "                    16-bit weights (true)\n"
     "  --no-early, --no-graphs, --few-stages, --carveout\n"
-    "                    of a device, to find out what a time depends on: kernels do not come "
-    "early;\n"
-    "                    steps are no graphs; kernels stage as little as they can; all of a "
-    "first\n"
-    "                    cache is shared memory\n"
+    "                    for kernels of a device, to find out what a time depends on: kernels do\n"
+    "                    not start early; steps are not graphs; kernels stage as little as they\n"
+    "                    can; all of the first-level cache is shared memory\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
-    "  --weights NAME    layers' matrices as in the file (file), or made into 4-bit codes (int4)\n"
+    "  --weights NAME    layers' matrices as in the file (file), or as 4-bit codes (int4)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
     "\n"
-    "Ceilings are measured before the first run and after each, for some tenths of a second, and\n"
-    "the highest count: machines change their speed for seconds. With a model of 100 MB and "
-    "nothing\n"
-    "else asked for, all takes about ten seconds. Nothing else should run meanwhile: a neighbour "
-    "on\n"
-    "one core costs a third of the rates.\n";
+    "Ceilings are measured before the first run and after each run, for some tenths of a second;\n"
+    "the highest one counts, because machines change their speed for seconds. With a model of 100 "
+    "MB\n"
+    "and no other option, all takes about ten seconds. Nothing else should run meanwhile: another\n"
+    "process on one core costs a third of the rates.\n";
 
 /* --- options --- */
 
@@ -94,7 +91,7 @@ static enum status options_batches(struct bench_options *options, const char *te
         TRY(options_number("--batch", number, 1, BENCH_BATCH_MAX, &batch));
         for (uint32_t i = 0; i < options->batch_count; i++)
             if (options->batches[i] == batch)
-                FAIL(STATUS_INVALID, "--batch: %u is there twice", batch);
+                FAIL(STATUS_INVALID, "--batch: %u appears twice", batch);
         options->batches[options->batch_count++] = batch;
         if (text[length] == '\0')
             return STATUS_OK;
@@ -164,7 +161,7 @@ static enum status options_set(struct bench_options *options, const char *name, 
     return STATUS_OK;
 }
 
-/* Names without a value. */
+/* Options without a value. */
 static bool options_set_flag(struct bench_options *options, const char *name)
 {
     const struct {
@@ -182,7 +179,7 @@ static bool options_set_flag(struct bench_options *options, const char *name)
     return strncmp(name, "--", 2) == 0 && kernels_trial_set(&options->trial, name + 2);
 }
 
-/* "--name value" and "--name=value". */
+/* Options have the form "--name value" or "--name=value". */
 static enum status options_parse(struct bench_options *options, int count, char *const *arguments)
 {
     *options = (struct bench_options){.isa = "auto",
@@ -201,7 +198,7 @@ static enum status options_parse(struct bench_options *options, int count, char 
         size_t length = equals != NULL ? (size_t)(equals - arguments[i]) : strlen(arguments[i]);
         snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), arguments[i]);
         if (strcmp(name, "--") == 0 && i + 1 == count)
-            break; /* the end of the options; there are no other words */
+            break; /* it ends the options; there are no other arguments */
         if (equals == NULL && options_set_flag(options, name))
             continue;
         if (value == NULL && (strncmp(name, "--", 2) != 0 || i + 1 == count))
@@ -225,17 +222,17 @@ static enum status options_parse(struct bench_options *options, int count, char 
 /* --- measuring --- */
 
 struct bench {
-    struct bench_result result; /* with the options */
+    struct bench_result result; /* includes the options */
     struct kernels *kernels;
     struct model *model;
     struct kv_layout layout;
-    enum status status; /* of the steps: the first failure of a device */
+    enum status status; /* of the steps: the first failure of the device */
     uint32_t rows_max;
     uint32_t batch_max;
-    uint32_t pages_each;    /* of a stream */
+    uint32_t pages_each;    /* pages of a stream */
     uint32_t context_start; /* keys of a stream before the first measured step */
     void *pages;
-    void *open;                   /* an open group for each page, where the type has such */
+    void *open;                   /* an open group for each page, if the KV type has such */
     uint32_t *open_of;            /* [rows_max] */
     uint32_t *page_ids;           /* [batch_max × pages_each], in order */
     const uint32_t **page_tables; /* [batch_max] */
@@ -248,7 +245,7 @@ struct bench {
     const struct attention_groups *groups;
 };
 
-/* One step; logits of the last row, or of every row when they are streams. */
+/* One step, with logits of the last row, or of every row of a decode. */
 static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
 {
     for (uint32_t i = 0; i < rows; i++)
@@ -274,7 +271,7 @@ static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
     if (model_forward(bench->model, &batch) == NULL)
         bench->status = status_note()->status;
     else
-        bench->status = kernels_step_end(bench->kernels); /* the next one's tokens hang on it */
+        bench->status = kernels_step_end(bench->kernels); /* the next step needs its tokens */
 }
 
 static uint32_t bench_token(const struct bench *bench, uint32_t sequence, uint32_t position)
@@ -282,7 +279,7 @@ static uint32_t bench_token(const struct bench *bench, uint32_t sequence, uint32
     return (uint32_t)(rng_at(1, sequence, position) % model_config(bench->model)->vocab);
 }
 
-/* Tokens [from, end). */
+/* Prefills positions [from, end) of one stream. */
 static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t from, uint32_t end)
 {
     const uint32_t chunk = bench->result.options.chunk;
@@ -333,7 +330,7 @@ static enum status bench_moment(struct bench *bench)
                                     &bench->result.ceilings);
 }
 
-/* One run, in µs: decode of `batch` streams, which are filled up to `from`, or the prefill (0). */
+/* One run, in µs: decode of `batch` streams that have `from` tokens, or with 0 the prefill. */
 static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from)
 {
     const struct bench_options *options = &bench->result.options;
@@ -347,7 +344,7 @@ static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from
     return took > 0 ? took : 1;
 }
 
-/* A run that counts. */
+/* A run that counts, in seconds. */
 static double bench_run_seconds(struct bench *bench, uint32_t batch, uint32_t from)
 {
     const uint64_t before = kernels_measure_captures(bench->kernels).count;
@@ -356,8 +353,8 @@ static double bench_run_seconds(struct bench *bench, uint32_t batch, uint32_t fr
     return (double)took / 1e6;
 }
 
-/* Runs before those that count. A device captures a step's graph when it sees its shape again, so
- * that a shape which a run has only once is captured in the second run. */
+/* Runs before those that count. A device captures the graph of a step when it sees its shape for
+ * the second time, so a shape that a run has only once is captured in the second run. */
 static uint32_t bench_warm_ups(const struct bench *bench)
 {
     return kernels_is_device(bench->kernels) ? 2 : 1;
@@ -378,8 +375,8 @@ static void bench_time(struct bench *bench, uint32_t batch, uint32_t from, enum 
     }
 }
 
-/* Streams are filled once; measuring again overwrites the same positions. The operations are timed
- * in runs of their own, which count in no rate. */
+/* Streams are prefilled once; each run overwrites the same positions. Operations are timed in runs
+ * of their own, which count in no rate. */
 static enum status bench_measure(struct bench *bench, uint32_t batch, struct bench_rate *out)
 {
     const struct bench_options *options = &bench->result.options;
@@ -393,7 +390,7 @@ static enum status bench_measure(struct bench *bench, uint32_t batch, struct ben
         (void)bench_run_once(bench, batch, bench->context_start);
     for (uint32_t i = 0; i < options->repeat; i++) {
         seconds[i] = bench_run_seconds(bench, batch, bench->context_start);
-        TRY(bench_moment(bench));
+        TRY(bench_moment(bench)); /* after warm-ups too: they take the longest */
     }
     if (options->wants_ops)
         bench_time(bench, batch, bench->context_start, BENCH_WAYS);
@@ -401,7 +398,7 @@ static enum status bench_measure(struct bench *bench, uint32_t batch, struct ben
     return STATUS_OK;
 }
 
-/* The whole pages of what is shared: those of stream 0 for all, or each its own. */
+/* Gives the streams the whole pages of the shared prefix: those of stream 0, or each its own. */
 static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
 {
     static struct attention_groups groups;
@@ -418,7 +415,7 @@ static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
     bench->groups = way == BENCH_GROUPED ? &groups : NULL;
 }
 
-/* The ways take turns, so that a neighbour disturbs all of them. */
+/* The ways take turns, so that a disturbance affects all of them. */
 static enum status bench_measure_shared(struct bench *bench, uint32_t index)
 {
     const struct bench_options *options = &bench->result.options;
@@ -435,7 +432,7 @@ static enum status bench_measure_shared(struct bench *bench, uint32_t index)
             else
                 seconds[way][i - warm_ups] = bench_run_seconds(bench, batch, options->shared);
         }
-        TRY(bench_moment(bench)); /* also behind the warming up: the longest of the works */
+        TRY(bench_moment(bench)); /* after warm-ups too: they take the longest */
     }
     for (int way = 0; options->wants_ops && way < BENCH_WAYS; way++) {
         bench_share(bench, batch, (enum bench_way)way);
@@ -499,8 +496,8 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     return STATUS_OK;
 }
 
-/* What a decode step reads: with an output layer of its own, only the embeddings of the step's
- * tokens. */
+/* Bytes of weights that a decode step reads. With an output layer of its own, a model reads only
+ * the embeddings of the step's tokens. */
 static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
                                const struct model_config *config)
 {
@@ -514,8 +511,8 @@ static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
     bench->result.step_bytes += bench->result.int4.bytes;
 }
 
-/* Whether most products of weights are of integers, which hangs on their types and the table: then
- * that ceiling counts. */
+/* Whether most products of weights are of integers, which depends on their types and the kernels:
+ * then that ceiling counts. */
 static bool bench_is_int8(struct bench *bench)
 {
     static struct kernels_time times[KERNELS_TIMES_MAX];
@@ -555,7 +552,7 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
     TRY(model_open_share(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max,
                          options->weights, &whole));
     if (options->wants_ops && kernels_is_device(bench->kernels))
-        FAIL(STATUS_UNSUPPORTED, "--ops: operations of a device end when the step does");
+        FAIL(STATUS_UNSUPPORTED, "--ops: a device has no times of single operations");
     if (kernels_trial_is_set(&options->trial) && !kernels_is_device(bench->kernels))
         FAIL(STATUS_UNSUPPORTED,
              "--no-early, --no-graphs, --few-stages and --carveout are for kernels of a device");
@@ -602,7 +599,7 @@ static enum status bench_all(struct bench *bench, FILE *out)
     const struct bench_machine begin = bench_machine_now();
     struct bench_result *result = &bench->result;
     result->is_int8 = bench_is_int8(bench);
-    TRY(bench_moment(bench));
+    TRY(bench_moment(bench)); /* after warm-ups too: they take the longest */
     TRY(bench_measure(bench, 0, &result->prefill));
     for (uint32_t i = 0; i < result->options.batch_count; i++)
         TRY(bench_measure(bench, result->options.batches[i], &result->decode[i]));

@@ -6,7 +6,7 @@
 
 #include "config/base/clock.h"
 
-/* The first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks. */
+/* Reads the first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks. */
 static int64_t machine_all_us(void)
 {
     long long t[8];

@@ -8,9 +8,9 @@ enum { REPORT_BYTES_MAX = 256 << 10 };
 
 static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
 
-/* What the machine could do at best, from the highest ceilings of this run: prefill by arithmetic
- * of all layers (of the last one K and V alone: what follows runs for one row of a chunk); decode
- * by arithmetic with the output layer or by reading every weight once a step, whichever is less.
+/* Tokens a second at the ceilings of this run. Prefill is bounded by the arithmetic of all layers
+ * (of the last one only K and V: the rest runs for one row of a chunk). Decode is bounded by
+ * arithmetic including the output layer, or by reading every weight once a step, whichever is less.
  * Attention is not counted. */
 static double report_ceiling(const struct bench_result *result, uint32_t batch)
 {
@@ -38,8 +38,8 @@ static struct slice report_model_name(const char *path)
     return name;
 }
 
-/* What the ceilings allow of one operation: the part of its time in which the machine could have
- * done it, and the name of the ceiling that says so; NULL where nothing was counted. */
+/* The fraction of an operation's time in which the machine could have done it, by the ceilings, and
+ * the name of the ceiling that bounds it; NULL when nothing was counted. */
 static double report_fraction(const struct bench_result *result, const struct kernels_time *time,
                               const char **bound)
 {
@@ -47,7 +47,7 @@ static double report_fraction(const struct bench_result *result, const struct ke
     double int8 = (double)time->int8_operations / ceilings->int8_gops;
     double f32 = (double)time->f32_operations / ceilings->f32_gflops;
     double reading = (double)time->bytes / ceilings->read_gbps_model;
-    double most = int8 + f32; /* both want the same ports */
+    double most = int8 + f32; /* both use the same execution ports */
     *bound = int8 == 0 ? "f32" : f32 == 0 ? "int8" : "int8 and f32";
     if (reading > most) {
         most = reading;
@@ -58,7 +58,7 @@ static double report_fraction(const struct bench_result *result, const struct ke
     return most / (double)(time->ns > 0 ? time->ns : 1);
 }
 
-/* µs in no operation: cutting of work, gathering of rows, the bench itself. */
+/* µs outside of operations: dividing work, gathering rows, the bench itself. */
 static double report_between(const struct bench_pass *pass)
 {
     double us = pass->us;
@@ -286,7 +286,7 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   options->repeat);
     int length = snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
     if (options->prefill_at > 0)
-        snprintf(what + length, sizeof what - (size_t)length, " behind %u", options->prefill_at);
+        snprintf(what + length, sizeof what - (size_t)length, " after %u", options->prefill_at);
     report_row(out, what, result->prefill, report_ceiling(result, 0));
     for (uint32_t i = 0; i < options->batch_count; i++) {
         snprintf(what, sizeof what, "decode    %u stream%s, mean context %u", options->batches[i],

@@ -11,7 +11,7 @@
 
 enum {
     SPECULATE_PROMPT = 240,
-    SPECULATE_PASSAGE = 40, /* of a copy: said SPECULATE_PROMPT ÷ so many times */
+    SPECULATE_PASSAGE = 40, /* tokens of a copied passage, repeated to fill the prompt */
     SPECULATE_NAP_US = 200,
     SPECULATE_ROWS = 512,
 };
@@ -26,16 +26,16 @@ struct speculate_answer {
 };
 
 struct speculate_result {
-    double rates[2][BENCH_REPEAT_MAX]; /* tokens a second behind the first: without, with */
+    double rates[2][BENCH_REPEAT_MAX]; /* tokens a second after the first: without, with */
     double ratios[BENCH_REPEAT_MAX];
-    uint64_t right, wrong; /* guesses */
-    uint64_t steps;        /* that told a token */
+    uint64_t right, wrong; /* draft tokens accepted, rejected */
+    uint64_t steps;        /* that emitted a token */
     uint64_t tokens;
 };
 
 struct speculate {
     const struct bench_options *options;
-    struct engine *engines[2]; /* without, with */
+    struct engine *engines[2]; /* without speculation, with */
     struct speculate_answer answers[2];
     uint32_t vocab;
     struct speculate_result results[SPECULATE_TEXTS];
@@ -90,7 +90,7 @@ static void prompt_random(const struct speculate *speculate, uint32_t round, uin
         out[i] = (uint32_t)(rng_at(11, round, i) % speculate->vocab);
 }
 
-/* New in each round, the same for both engines. */
+/* Prompts are new in each round and the same for both engines. */
 static enum status prompt_make(struct speculate *speculate, enum speculate_text text,
                                uint32_t round, uint32_t *out)
 {
@@ -124,8 +124,8 @@ static enum status measure_round(struct speculate *speculate, enum speculate_tex
     const struct speculate_answer *with = &speculate->answers[1];
     if (with->count != gen || speculate->answers[0].count != gen ||
         memcmp(with->tokens, speculate->answers[0].tokens, gen * sizeof(*with->tokens)) != 0)
-        FAIL(STATUS_CORRUPT, "an answer with guesses is not the one without");
-    if (round == 0) /* it warms up, and learns what a step costs */
+        FAIL(STATUS_CORRUPT, "the answer with speculation differs from the one without");
+    if (round == 0) /* it warms up, and the engine learns what a step costs */
         return STATUS_OK;
     for (uint32_t on = 0; on < 2; on++)
         result->rates[on][round - 1] = rates[on];
@@ -169,7 +169,7 @@ static void print_text(struct speculate *speculate, uint32_t text, FILE *out)
     else
         fprintf(out,
                 "  %-6s %8.1f tok/s without, %8.1f with: %.2f times; %.2f tokens a step, %llu "
-                "guesses, %llu right\n",
+                "drafted, %llu accepted\n",
                 SPECULATE_TEXT_NAMES[text], without, with, ratio, a_step, guesses, right);
 }
 
@@ -181,7 +181,7 @@ static enum status print(struct speculate *speculate, FILE *out)
     if (options->is_json)
         fprintf(out, "{\"speculation\": \"%s\", \"tokens\": %u, \"texts\": {", name, options->gen);
     else
-        fprintf(out, "guessing ahead by %s, one stream, %u tokens an answer\n", name, options->gen);
+        fprintf(out, "speculation by %s, one stream, %u tokens an answer\n", name, options->gen);
     for (uint32_t text = 0; text < SPECULATE_TEXTS; text++)
         print_text(speculate, text, out);
     fputs(options->is_json ? "}}\n" : "", out);
@@ -198,9 +198,10 @@ static enum status open_one(struct speculate *speculate, const struct model_conf
     const struct bench_options *options = speculate->options;
     uint32_t context = SPECULATE_PROMPT + options->gen;
     if (context > config->context)
-        FAIL(STATUS_OUT_OF_RANGE, "--gen: %u tokens behind a prompt of %u, the model has %u",
-             options->gen, SPECULATE_PROMPT, config->context);
-    /* Twice one text in float32, the widest type. */
+        FAIL(STATUS_OUT_OF_RANGE,
+             "--gen: %u tokens after a prompt of %u; the model's context is %u", options->gen,
+             SPECULATE_PROMPT, config->context);
+    /* Room for twice the sequence in float32, the widest type. */
     uint64_t token_bytes = 8ull * config->layers * config->kv_heads * config->head_dim;
     const struct engine_options engine_options = {
         .model_path = options->model,
@@ -230,7 +231,7 @@ static enum status run(struct speculate *speculate, FILE *out)
     const struct bench_options *options = speculate->options;
     uint32_t room = options->gen > SPECULATE_PASSAGE ? options->gen : SPECULATE_PASSAGE;
     if (options->gen < 2)
-        FAIL(STATUS_OUT_OF_RANGE, "--gen: rates begin behind the first token, so 2 at least");
+        FAIL(STATUS_OUT_OF_RANGE, "--gen: must be at least 2, since rates begin after one token");
     TRY(gguf_open(&gguf, options->model));
     enum status status = model_config_read(&config, gguf);
     gguf_close(gguf);
@@ -253,7 +254,7 @@ enum status bench_speculate(const struct bench_options *options, FILE *out)
 {
     struct speculate *speculate = mem_zalloc(1, sizeof *speculate);
     if (speculate == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory to measure with");
+        FAIL(STATUS_NO_MEMORY, "no memory for the measurement");
     speculate->options = options;
     enum status status = run(speculate, out);
     for (uint32_t on = 0; on < 2; on++) {

@@ -2,7 +2,7 @@
 
 #include "config/base/utf8.h"
 
-/* White space as Python's str.strip() sees it. */
+/* White space as in Python's str.strip(). */
 static bool trim_is_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -23,7 +23,7 @@ static size_t trim_front(struct slice text)
     return at;
 }
 
-/* Bytes of white space at the end. */
+/* Bytes of white space at the end of `text`. */
 static size_t trim_back(struct slice text)
 {
     size_t end = text.length;
@@ -69,7 +69,7 @@ enum status chat_filter_trim(struct eval *eval, struct eval_value value, struct 
     return STATUS_OK;
 }
 
-/* Code points: bytes that do not continue a sequence. */
+/* Counts code points: bytes that do not continue a character. */
 static enum status length_of_string(struct eval *eval, struct eval_value string,
                                     struct eval_value *out)
 {

@@ -1,6 +1,6 @@
-/* chat_filter: what each row of chat_filters.def does with a value.
+/* chat_filter: the functions of the filters in chat_filters.def.
  *
- * Owns:     nothing; values are the run's.
+ * Owns:     nothing; the run owns the values.
  * Thread:   that of the run.
  * Cost:     a filter charges the run for the bytes that it reads (chat_template_run_charge).
  * Not here: finding a filter by its name (chat_template_parser), calling it (chat_template_eval).
@@ -9,7 +9,7 @@
 
 #include "engine/text/chat_template_run.h"
 
-/* `out` is what `value | name` is. INVALID for a value that the filter does not take. */
+/* Sets `out` to `value | name`. INVALID for a value that the filter does not take. */
 #define CHAT_FILTER(NAME, name)                                                                    \
     enum status chat_filter_##name(struct eval *eval, struct eval_value value,                     \
                                    struct eval_value *out);

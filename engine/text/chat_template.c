@@ -10,7 +10,7 @@ struct chat_template {
     struct chat_template_program program;
 };
 
-/* Writes \r\n and \r as \n, as Jinja does before it looks at a template. */
+/* Turns \r\n and \r into \n, as Jinja does before it parses a template. */
 static void compile_newlines(struct slice source, struct buffer *out)
 {
     for (size_t at = 0; at < source.length; at++) {
@@ -58,12 +58,12 @@ static bool writes_at(struct slice text, size_t at, struct slice part)
     return part.length <= text.length - at && memcmp(text.bytes + at, part.bytes, part.length) == 0;
 }
 
-/* Marks where text[at …) can go on with this literal: `reached[i]` says that text[0 … i) can be
- * written so that its end is a literal's end. True when the text's end is reached. */
+/* Marks how far this literal can continue text: `reached[i]` says that text[0 … i) can be written
+ * so that it ends where a literal ends. True when the end of the text is reached. */
 static bool writes_literal(struct slice text, struct slice literal, const bool *reached, bool *next)
 {
     for (size_t at = 0; at < text.length; at++) {
-        if (at == 0) { /* it may begin inside the literal */
+        if (at == 0) { /* the text may begin inside the literal */
             if (memmem(literal.bytes, literal.length, text.bytes, text.length) != NULL)
                 return true;
             for (size_t length = 1; length < text.length && length <= literal.length; length++)
@@ -87,7 +87,7 @@ bool chat_template_writes(const struct chat_template *chat_template, struct slic
     bool before[LIMIT_TOKEN_BYTES + 1];
     ASSERT(text.length >= 1);
     ASSERT(text.length <= LIMIT_TOKEN_BYTES);
-    do { /* each round reaches something new, or is the last */
+    do { /* each round reaches something new, or it is the last */
         memcpy(before, reached, sizeof(before));
         for (uint32_t i = 0; i < program->count; i++) {
             const struct chat_template_code *code = &program->code[i];

@@ -1,11 +1,11 @@
-/* chat_template_code: what the parser makes of a template and the evaluator runs.
+/* chat_template_code: the program that the parser makes of a template and the evaluator runs.
  *
  * Owns:     the instructions and the bytes of all literals.
  * Thread:   made at start, then read-only from any.
  * Cost:     16 bytes an instruction.
  * Not here: making it (chat_template_parser), running it (chat_template_eval).
  *
- * A program for a stack of values. {{ 'a' + x }}{% if x %}b{% endif %} becomes
+ * The program works on a stack of values. {{ 'a' + x }}{% if x %}b{% endif %} becomes
  *
  *     0 STRING "a"    2 ADD      4 NAME x           6 TEXT "b"
  *     1 NAME x        3 PRINT    5 JUMP_FALSE 7     7 END
@@ -74,8 +74,8 @@ enum chat_template_code_filter {
 #undef CHAT_FILTER
 };
 
-/* Variables that a render sets; the template's own follow. Without tools or documents these two
- * are none, not undefined, as in the libraries that run these templates. */
+/* Variables that a render sets; the template's own follow. `tools` and `documents` are none, not
+ * undefined, as in the libraries that run these templates. */
 enum chat_template_code_name {
     CHAT_TEMPLATE_CODE_NAME_MESSAGES,
     CHAT_TEMPLATE_CODE_NAME_PROMPT, /* add_generation_prompt */

@@ -94,8 +94,9 @@ static enum status run_text(struct eval *eval)
 
 /* --- operators --- */
 
-/* The list of `right` appended to that of `left`. Lists that lie one after the other, as operands
- * just pushed do, and a left list at the end are joined without copying it. */
+/* Appends the list of `right` to that of `left`. Lists that follow each other, as
+ * operands just pushed do, are joined without a copy; a left list at the end of all
+ * pieces is not copied either. */
 static enum status join_strings(struct eval *eval, struct eval_value left, struct eval_value right,
                                 struct eval_value *out)
 {
@@ -148,7 +149,7 @@ static enum status run_arithmetic(struct eval *eval, struct eval_value left,
         is_wrong = __builtin_sub_overflow(left.integer, right.integer, &result);
     } else {
         is_wrong = right.integer == 0;
-        /* Python's remainder has the divisor's sign. -1 is apart: INT64_MIN % -1 traps. */
+        /* Python's remainder has the sign of the divisor. -1 is separate: INT64_MIN % -1 traps. */
         result = is_wrong || right.integer == -1 ? 0 : left.integer % right.integer;
         if (result != 0 && (result < 0) != (right.integer < 0))
             result += right.integer;
@@ -159,13 +160,13 @@ static enum status run_arithmetic(struct eval *eval, struct eval_value left,
     return STATUS_OK;
 }
 
-/* -1, 0 or 1 as the bytes of two strings compare. UTF-8 keeps the order of code points. */
+/* Compares the bytes of two strings: -1, 0 or 1. In UTF-8 that is the order of code points. */
 static enum status compare_strings(struct eval *eval, struct eval_value left,
                                    struct eval_value right, int *order)
 {
     uint32_t a = 0;
     uint32_t b = 0;
-    size_t a_done = 0; /* bytes of the piece that are compared */
+    size_t a_done = 0; /* bytes of the current piece that are compared */
     size_t b_done = 0;
     *order = 0;
     while (a < left.count && b < right.count) {
@@ -233,7 +234,7 @@ static enum status run_order(struct eval *eval, struct eval_value left, struct e
     return STATUS_OK;
 }
 
-/* The bytes of a string in one run; `out` is initialised here. */
+/* Copies a string into one run of bytes; initialises `out`. */
 static enum status in_flatten(struct eval *eval, struct eval_value string, struct buffer *out)
 {
     buffer_init(out, LIMIT_TEMPLATE_OUTPUT_BYTES);
@@ -289,7 +290,7 @@ static enum status run_in(struct eval *eval, struct eval_value left, struct eval
     }
     bool is_scalar = left.kind != EVAL_MESSAGE && left.kind != EVAL_MESSAGES;
     bool is_empty = right.kind == EVAL_UNDEFINED;
-    *is_in = false; /* nothing but messages is in the list of messages, strings alone are keys */
+    *is_in = false; /* the list of messages has only messages, and only strings are keys */
     if (is_empty || (is_scalar && (right.kind == EVAL_MESSAGES || right.kind == EVAL_MESSAGE)))
         return STATUS_OK;
     EVAL_FAIL(eval, STATUS_INVALID, "'in' looks for a string in a string or a message");
@@ -395,7 +396,7 @@ static void loop_round(struct eval *eval, const struct eval_loop *loop)
         (struct eval_value){.kind = EVAL_MESSAGE, .integer = loop->index};
 }
 
-/* Begins a loop; `*next` is the instruction to go on with. */
+/* Begins a loop; `*next` is the next instruction. */
 static enum status run_for(struct eval *eval, uint32_t *next)
 {
     struct eval_value list = eval_pop(eval);
@@ -405,7 +406,7 @@ static enum status run_for(struct eval *eval, uint32_t *next)
         *next = eval->code->a;
         return STATUS_OK;
     }
-    ASSERT(eval->loop_count < LIMIT_TEMPLATE_DEPTH); /* the parser counts them */
+    ASSERT(eval->loop_count < LIMIT_TEMPLATE_DEPTH); /* the parser bounds the depth */
     struct eval_loop *loop = &eval->loops[eval->loop_count++];
     loop->variable = eval->code->b;
     loop->index = 0;
@@ -449,7 +450,7 @@ static enum status run_loop(struct eval *eval)
     }
 }
 
-/* The template refuses these messages. Its own words are told, those of the messages are not. */
+/* The template refuses the messages. The error note has its own words but none of the messages'. */
 static enum status run_raise(struct eval *eval)
 {
     struct eval_value string;

@@ -21,7 +21,7 @@ static bool next_is_name(char c, bool is_first)
            (!is_first && c >= '0' && c <= '9');
 }
 
-/* The byte `ahead` of the place, or NUL at the end. */
+/* The byte `ahead` bytes from the current one, or NUL at the end. */
 static char next_peek(const struct chat_template_lexer *lexer, size_t ahead)
 {
     size_t at = lexer->at + ahead;
@@ -42,8 +42,8 @@ static void next_skip_space(struct chat_template_lexer *lexer)
         next_advance(lexer, 1);
 }
 
-/* Leaves a block or comment: "-" drops the white space after it, else one newline goes, unless "+".
- */
+/* Leaves a block or comment: "-" drops the white space after it, "+" keeps it, else one
+ * newline is dropped. */
 static void next_leave(struct chat_template_lexer *lexer, char sign)
 {
     if (sign == '-')
@@ -52,8 +52,8 @@ static void next_leave(struct chat_template_lexer *lexer, char sign)
         next_advance(lexer, 1);
 }
 
-/* How much of the text before a tag stays. A line begins at the text's start when the source or a
- * dropped newline is right before it. */
+/* How much of the text before a tag is kept. The text begins a line when the start of the source or
+ * a dropped newline is right before it. */
 static size_t next_text_kept(const struct chat_template_lexer *lexer, size_t length, char tag,
                              char sign)
 {
@@ -106,7 +106,7 @@ static char next_sign(const struct chat_template_lexer *lexer, size_t tag)
     return c == '-' || c == '+' ? c : '\0';
 }
 
-/* Outside of tags: text, or the beginning of a tag. */
+/* Reads, outside of tags, text or the beginning of a tag. */
 static enum status next_outside(struct chat_template_lexer *lexer,
                                 struct chat_template_lexer_token *out)
 {
@@ -123,7 +123,7 @@ static enum status next_outside(struct chat_template_lexer *lexer,
             next_advance(lexer, length);
             if (kept > 0)
                 return STATUS_OK;
-            continue; /* the text went away; what begins the line is known from the source */
+            continue; /* the text was dropped; the source shows where a line begins */
         }
         if (kind == '#') {
             TRY(next_comment(lexer));
@@ -138,7 +138,7 @@ static enum status next_outside(struct chat_template_lexer *lexer,
     return STATUS_OK;
 }
 
-/* At the end of the tag? Then leaves it. */
+/* Whether the tag ends here; if so, leaves it. */
 static bool next_end(struct chat_template_lexer *lexer, struct chat_template_lexer_token *out)
 {
     bool is_block = lexer->mode == CHAT_TEMPLATE_LEXER_BLOCK_BEGIN;
@@ -238,7 +238,7 @@ enum status chat_template_lexer_next(struct chat_template_lexer *lexer,
     return next_inside(lexer, out);
 }
 
-/* `count` hexadecimal digits; false when there are fewer. */
+/* Reads `count` hexadecimal digits; false when there are fewer. */
 static bool unescape_hex(struct slice text, size_t at, size_t count, uint32_t *out)
 {
     *out = 0;

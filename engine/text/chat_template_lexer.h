@@ -3,12 +3,12 @@
  * Owns:     nothing; tokens point into the source.
  * Thread:   one at a time.
  * Cost:     O(bytes), no allocation (chat_template_lexer_unescape appends to a buffer).
- * Not here: what the tokens mean (chat_template_parser).
+ * Not here: the meaning of tokens (chat_template_parser).
  *
- * As the libraries that run these templates set it up (trim_blocks, lstrip_blocks): the newline
- * after a block or comment is dropped, blanks between the start of a line and a block or comment
- * are dropped; "-" at a tag's inside edge drops all white space beyond it, "+" keeps what would be
- * dropped. One newline at the end of the source is dropped.
+ * White space is treated as in the libraries that run these templates (trim_blocks, lstrip_blocks):
+ * the newline after a block or comment is dropped, and so are blanks between the start of a line
+ * and a block or comment. "-" at a tag's inside edge drops all white space beyond it, "+" keeps
+ * what would be dropped. One newline at the end of the source is dropped.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ enum chat_template_lexer_kind {
     CHAT_TEMPLATE_LEXER_BLOCK_BEGIN, /* {% */
     CHAT_TEMPLATE_LEXER_BLOCK_END,   /* %} */
     CHAT_TEMPLATE_LEXER_NAME,
-    CHAT_TEMPLATE_LEXER_STRING, /* what is between the quotes, escapes as written */
+    CHAT_TEMPLATE_LEXER_STRING, /* the text between the quotes, with its escapes */
     CHAT_TEMPLATE_LEXER_INTEGER,
     CHAT_TEMPLATE_LEXER_OPERATOR, /* == != <= >= // ** and + - * / % ~ < > ( ) [ ] { } . , : | = */
 };
@@ -37,7 +37,7 @@ struct chat_template_lexer_token {
 };
 
 struct chat_template_lexer {
-    struct slice source; /* newlines are \n already */
+    struct slice source; /* with \n as the only newline */
     size_t at;
     uint32_t line;
     uint32_t nesting;                   /* open brackets in this tag */
@@ -46,13 +46,13 @@ struct chat_template_lexer {
 
 void chat_template_lexer_init(struct chat_template_lexer *lexer, struct slice source);
 
-/* CORRUPT for a tag, comment or string that is not closed or a character that cannot stand there;
- * UNSUPPORTED for a number with a point. Messages begin with "line N: ". */
+/* The next token. CORRUPT for a tag, comment or string that is not closed, or a character that is
+ * not allowed there; UNSUPPORTED for a number with a point. Messages begin with "line N: ". */
 enum status chat_template_lexer_next(struct chat_template_lexer *lexer,
                                      struct chat_template_lexer_token *out);
 
-/* Appends the string a STRING token stands for. UNSUPPORTED for an escape that is not one of
- * \n \t \r \a \b \f \v \\ \' \" \xHH \uHHHH; as in Python, other backslashes stand for themselves,
- * but for digits, N and U. */
+/* Appends the string that a STRING token stands for. UNSUPPORTED for the escapes with digits, N and
+ * U, CORRUPT for a \x or \u that is not a character. Known are \n \t \r \a \b \f \v \\ \' \" \xHH
+ * \uHHHH; as in Python, any other backslash stands for itself. */
 enum status chat_template_lexer_unescape(const struct chat_template_lexer_token *token,
                                          struct buffer *out);

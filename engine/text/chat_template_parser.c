@@ -5,12 +5,12 @@
 
 enum { PARSER_NONE = UINT32_MAX };
 
-/* What waits for its right operand or its closing bracket. */
+/* An operator or bracket that waits for its right operand or its closing bracket. */
 struct parser_operator {
-    uint32_t kind;       /* of the instruction; PARSER_* for the three that are none */
-    uint32_t precedence; /* 0 for brackets: nothing pops them but the closing one */
+    uint32_t kind;       /* of the instruction, or PARSER_* for those without one */
+    uint32_t precedence; /* 0 for brackets: only the closing one pops them */
     uint32_t line;
-    uint32_t patch; /* and, or: the jump to here */
+    uint32_t patch; /* of `and` and `or`: the jump to here */
 };
 enum { PARSER_GROUP = 1000, PARSER_SUBSCRIPT, PARSER_RAISE, PARSER_AND, PARSER_OR };
 
@@ -20,12 +20,12 @@ struct parser_block {
     bool has_else;
     uint32_t line;
     uint32_t pending; /* instruction that jumps past the branch or loop, or PARSER_NONE */
-    uint32_t ends;    /* last of a chain, through .a, of jumps to the end of an if */
+    uint32_t ends;    /* last of the jumps to the end of an if, chained through .a */
 };
 
 struct parser {
     struct chat_template_lexer lexer;
-    struct chat_template_lexer_token token; /* the next one, not used yet */
+    struct chat_template_lexer_token token; /* the next one, not yet consumed */
     struct chat_template_program *program;
     struct slice names[LIMIT_TEMPLATE_NAMES];
     struct parser_operator operators[LIMIT_TEMPLATE_DEPTH];
@@ -33,14 +33,14 @@ struct parser {
     struct parser_block blocks[LIMIT_TEMPLATE_DEPTH];
     uint32_t block_count;
     uint32_t loop_count;
-    bool can_subscript; /* the operand just read is a name or a part of one */
+    bool can_subscript; /* the operand just read is a name or part of one */
 };
 
 #define PARSER_REFUSE(parser, ...)                                                                 \
     return parser_refuse((parser), STATUS_UNSUPPORTED, __VA_ARGS__, " is not supported")
 #define PARSER_WRONG(parser, ...) return parser_refuse((parser), STATUS_CORRUPT, __VA_ARGS__, "")
 
-/* "line 3: filter 'tojson' is not supported" */
+/* Fails with a message such as "line 3: filter 'tojson' is not supported". */
 static enum status parser_refuse(const struct parser *parser, enum status status, const char *what,
                                  struct slice name, const char *end)
 {
@@ -96,7 +96,7 @@ static enum status parser_emit(struct parser *parser, uint32_t kind, uint32_t a,
     return STATUS_OK;
 }
 
-/* Emits a literal that is the bytes in program->literals from `offset` on. */
+/* Emits the literal whose bytes are in program->literals from `offset` on. */
 static enum status parser_emit_literal(struct parser *parser, uint32_t kind, size_t offset)
 {
     const struct buffer *literals = &parser->program->literals;
@@ -109,7 +109,8 @@ static void parser_patch(struct parser *parser, uint32_t jump)
     parser->program->code[jump].a = parser->program->count;
 }
 
-/* The variable's number, a new one when it is not known yet: unknown names are undefined. */
+/* The number of a variable, a new one if the name is new: unknown names are undefined
+ * at run time. */
 static enum status parser_variable(struct parser *parser, struct slice name, uint32_t *out)
 {
     uint32_t *count = &parser->program->name_count;
@@ -135,7 +136,7 @@ struct parser_word {
     uint32_t precedence;
 };
 
-/* Jinja's order, loosest first: or, and, not, comparisons, + and -, ~, %. */
+/* Jinja's precedence, loosest first: or, and, not, comparisons, + and -, ~, %. */
 enum { PARSER_PRECEDENCE_NOT = 3, PARSER_PRECEDENCE_COMPARE = 4 };
 static const struct parser_word PARSER_BINARY[] = {
     {"or", PARSER_OR, 1},
@@ -168,7 +169,8 @@ static const struct parser_word PARSER_FILTERS[] = {
 #include "engine/text/chat_filters.def"
 #undef CHAT_FILTER
 };
-/* Keys a message may have in the public formats. Those that ours lack are undefined. */
+/* Keys that a message may have in the public formats. Those that our messages
+ * lack are undefined. */
 static const struct parser_word PARSER_KEYS[] = {
     {"role", 0, 0},       {"content", 0, 0},      {"name", 0, 0},
     {"tool_calls", 0, 0}, {"tool_call_id", 0, 0}, {"reasoning_content", 0, 0},
@@ -196,7 +198,7 @@ static enum status expression_push(struct parser *parser, uint32_t kind, uint32_
     return STATUS_OK;
 }
 
-/* Emits the operators on top that bind at least as tightly as `precedence`. */
+/* Pops and emits the operators that bind at least as tightly as `precedence`. */
 static enum status expression_pop(struct parser *parser, uint32_t precedence)
 {
     while (parser->operator_count > 0) {
@@ -212,7 +214,7 @@ static enum status expression_pop(struct parser *parser, uint32_t precedence)
     return STATUS_OK;
 }
 
-/* `loop` and its attribute. */
+/* Parses `loop` and its attribute. */
 static enum status expression_loop(struct parser *parser)
 {
     if (parser->loop_count == 0)
@@ -251,7 +253,7 @@ static enum status expression_integer(struct parser *parser, bool is_negative)
     return parser_next(parser);
 }
 
-/* A name in the place of an operand; `*is_operand` false when it only opened or negated one. */
+/* Parses a name as an operand; `*is_operand` is false when it only opened or negated one. */
 static enum status expression_name(struct parser *parser, bool *is_operand)
 {
     static const struct parser_word literals[] = {
@@ -329,7 +331,7 @@ static enum status expression_operand(struct parser *parser, bool *is_operand)
     PARSER_WRONG(parser, "an operand is missing before", token->text);
 }
 
-/* Attributes and keys come from a fixed list, so nothing but a message can be looked into. */
+/* Attributes and keys come from a fixed list, so only messages have parts that can be read. */
 static enum status expression_check_key(struct parser *parser, struct slice key)
 {
     if (parser_find(key, PARSER_WORDS(PARSER_KEYS)) == NULL)
@@ -364,7 +366,7 @@ static enum status expression_subscript(struct parser *parser)
     return STATUS_OK;
 }
 
-/* A closing bracket: ends a group, a subscript or the one call. */
+/* Parses a closing bracket, which ends a group, a subscript or the one call. */
 static enum status expression_close(struct parser *parser)
 {
     bool is_square = parser_at_operator(parser, "]");
@@ -426,8 +428,8 @@ static enum status expression_binary(struct parser *parser, struct parser_word w
     return parser_next(parser);
 }
 
-/* What may follow an operand. `*wants_operand` tells whether one has to follow now, `*is_done` that
- * the expression ended before the token at hand. */
+/* Parses what may follow an operand. `*wants_operand` says whether an operand must follow,
+ * `*is_done` that the expression ended before the current token. */
 static enum status expression_after(struct parser *parser, bool *wants_operand, bool *is_done)
 {
     const struct chat_template_lexer_token *token = &parser->token;
@@ -473,7 +475,7 @@ static enum status expression_after(struct parser *parser, bool *wants_operand, 
     return expression_binary(parser, *word);
 }
 
-/* Emits what leaves the expression's value on the stack. */
+/* Emits instructions that leave the expression's value on the stack. */
 static enum status parser_expression(struct parser *parser)
 {
     bool wants_operand = true;
@@ -513,7 +515,7 @@ static enum status statement_if(struct parser *parser)
     return parser_emit(parser, CHAT_TEMPLATE_CODE_JUMP_FALSE, 0, 0);
 }
 
-/* The innermost open statement, which has to be an if or a for as `is_for` says. */
+/* The innermost open statement, which must be an if or a for as `is_for` says. */
 static enum status statement_current(struct parser *parser, bool is_for, const char *word,
                                      struct parser_block **out)
 {
@@ -525,7 +527,7 @@ static enum status statement_current(struct parser *parser, bool is_for, const c
     return STATUS_OK;
 }
 
-/* elif and else: leaves the branch before, and lands where its condition jumps to. */
+/* Parses elif and else: ends the branch before, whose condition jumps to here. */
 static enum status statement_branch(struct parser *parser, bool is_else)
 {
     struct parser_block *block = NULL;
@@ -563,7 +565,7 @@ static enum status statement_endif(struct parser *parser)
     return STATUS_OK;
 }
 
-/* The name that a for or set gives a value. */
+/* Parses the name to which a for or set assigns. */
 static enum status statement_target(struct parser *parser, const char *word, uint32_t *variable)
 {
     struct slice name = parser->token.text;

@@ -83,7 +83,7 @@ enum status chat_template_run_to_string(struct eval *eval, struct eval_value val
     char *digits = eval->numbers + eval->number_bytes;
     int length = snprintf(digits, left, "%lld", (long long)value.integer);
     if (length < 0 || (size_t)length >= left)
-        EVAL_FAIL(eval, STATUS_LIMIT, "too many numbers become text");
+        EVAL_FAIL(eval, STATUS_LIMIT, "too many numbers are turned into text");
     eval->number_bytes += (size_t)length;
     return chat_template_run_string(eval, (struct slice){digits, (size_t)length}, true, out);
 }

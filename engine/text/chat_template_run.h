@@ -13,7 +13,7 @@
 enum {
     EVAL_STACK = 2 * LIMIT_TEMPLATE_DEPTH + 2, /* operands that operators and brackets can hold */
     EVAL_STEP_BYTES = 256,                     /* bytes touched that count as one step */
-    EVAL_SPEND_STEPS = 1024,                   /* between two calls of turns_spend */
+    EVAL_SPEND_STEPS = 1024,                   /* steps between two calls of turns_spend */
 };
 
 enum eval_kind {
@@ -44,7 +44,7 @@ struct eval_loop {
     uint32_t variable;
     uint32_t index;
     uint32_t count;
-    /* What is set inside a loop ends with the round, as in Jinja: the values before the loop. */
+    /* Values of the variables before the loop. As in Jinja, what a round sets ends with it. */
     struct eval_value saved[LIMIT_TEMPLATE_NAMES];
 };
 
@@ -56,8 +56,8 @@ struct eval {
     size_t span_capacity;
     size_t span_count;
     uint64_t steps;
-    uint64_t spent;                        /* of these, told to turns_spend */
-    const struct chat_template_code *code; /* the instruction at hand */
+    uint64_t spent;                        /* of these, given to turns_spend */
+    const struct chat_template_code *code; /* the current instruction */
     struct eval_piece *pieces;
     size_t piece_count;
     size_t piece_capacity;
@@ -70,22 +70,23 @@ struct eval {
     struct eval_loop loops[LIMIT_TEMPLATE_DEPTH];
 };
 
-/* `text` is ours or the template's, never a message's: what failed may be shown. */
+/* `text` is a constant or the template's, never a message's: it may be shown to a client. */
 enum status chat_template_run_fail(const struct eval *eval, int source_line, enum status status,
                                    const char *text);
 #define EVAL_FAIL(eval, status, ...)                                                               \
     return chat_template_run_fail((eval), __LINE__, (status), __VA_ARGS__)
 
-/* Counts a step and 256 bytes of work as another. LIMIT. */
+/* Counts one step, and one more for each EVAL_STEP_BYTES of `bytes`. LIMIT beyond the bound. */
 enum status chat_template_run_charge(struct eval *eval, size_t bytes);
-/* At the end of the list of pieces. NO_MEMORY. */
+/* Appends a piece to the list. NO_MEMORY. */
 enum status chat_template_run_add_piece(struct eval *eval, struct eval_piece piece);
-/* A string of one piece, or of none when it is empty. NO_MEMORY. */
+/* Makes a string of one piece, or of none when it is empty. NO_MEMORY. */
 enum status chat_template_run_string(struct eval *eval, struct slice text, bool is_own,
                                      struct eval_value *out);
 /* Bytes of a string. */
 size_t chat_template_run_length(const struct eval *eval, struct eval_value string);
-/* What a value looks like when it is printed or joined: a string as it is, other kinds as text. */
+/* Turns a value into the string that is printed or joined: strings stay, other
+ * kinds become text. */
 enum status chat_template_run_to_string(struct eval *eval, struct eval_value value,
                                         struct eval_value *out);
 

@@ -1,4 +1,4 @@
-/* chat_template_types: what a chat template is rendered with.
+/* chat_template_types: the values that a chat template is rendered with.
  *
  * Owns:     nothing.
  * Thread:   any.

@@ -5,7 +5,7 @@
 #include "config/base/mem.h"
 #include "config/base/turns.h"
 
-/* Bytes that one token stands for at least are 1, so a text has no more ids than bytes. */
+/* A token stands for at least one byte, so a text has no more ids than bytes. */
 static enum status prepare_text_encode(const struct prepare_model *model, struct slice text,
                                        const struct tokenizer_span *spans, size_t span_count,
                                        uint32_t first, size_t ids_max, uint32_t **ids,
@@ -13,7 +13,7 @@ static enum status prepare_text_encode(const struct prepare_model *model, struct
 {
     size_t used = first != VOCAB_NONE ? 1 : 0;
     size_t most = text.length < ids_max ? text.length + 1 : ids_max;
-    /* What cannot fit however well it is tokenised costs one look at each byte, not the work. */
+    /* A text that cannot fit however well it is tokenised costs one look at each byte only. */
     if (ids_max < used || tokenizer_fewest(model->tokenizer, text) > ids_max - used)
         FAIL(STATUS_LIMIT, "more than %zu tokens", ids_max);
     uint32_t *array = mem_alloc((most + 1) * sizeof(*array));
@@ -54,7 +54,7 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
 {
     enum status status = STATUS_OK;
     struct buffer text;
-    /* Around each value that a template inserts lie two runs of its own text. */
+    /* A template's own text is before and after each value that it inserts: room for eight runs. */
     size_t span_capacity = 8 * (message_count + 2);
     struct tokenizer_span *spans = NULL;
     struct chat_message *copies = NULL;
@@ -149,5 +149,5 @@ void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_re
     for (uint32_t i = 0; i < request->message_count; i++)
         turn->bytes += request->messages[i].content.length;
     enum status status = turns_push(prepare->turns, turn);
-    ASSERT(status == STATUS_OK); /* as many may wait as there are slots */
+    ASSERT(status == STATUS_OK); /* there are as many turns as slots */
 }

@@ -1,9 +1,9 @@
-/* prepare: text and chats become prompt tokens, on threads of their own.
+/* prepare: turns text and chats into prompt tokens, on threads of its own.
  *
- * Owns:     the prepare threads and the queues before them; borrows vocab, tokenizer and template.
+ * Owns:     the prepare threads and their queue; borrows vocab, tokenizer and template.
  * Thread:   prepare_text and prepare_chat: any. The work callback: a prepare thread.
- * Cost:     near linear in the text; allocates the ids, and the rendered text while it works.
- * Not here: what is done with the ids (engine), limits of a request (ticket).
+ * Cost:     nearly linear in the text; allocates the ids, and the rendered text while it works.
+ * Not here: what becomes of the ids (engine), limits of a request (ticket).
  */
 #pragma once
 
@@ -21,24 +21,29 @@ struct prepare_model {
     const struct chat_template *chat_template; /* NULL when the model has none */
 };
 
-/* Ids of a text, control tokens matched; `adds_special` puts the model's beginning token first
- * when it wants one. LIMIT beyond `ids_max`; the array is the caller's (mem_free). */
+/* Ids of a text in which control tokens are matched. `adds_special` puts the model's
+ * beginning token first if the model wants one. LIMIT beyond `ids_max`. The caller frees
+ * `*ids` with mem_free. */
 enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
                          size_t ids_max, uint32_t **ids, size_t *count);
 
-/* Ids of a chat through the model's own template: control tokens come from the template alone,
- * never from a message. UNSUPPORTED when the model has no template. */
+/* Ids of a chat in the model's own template: control tokens come only from the
+ * template, never from a message. UNSUPPORTED when the model has no template; else as
+ * prepare_text and chat_template_render. */
 enum status prepare_chat(const struct prepare_model *model, const struct engine_message *messages,
                          size_t message_count, bool adds_generation_prompt, size_t ids_max,
                          uint32_t **ids, size_t *count);
 
 struct prepare;
 
-/* `work` is called with each slot pushed, in turns by tenant (config/base/turns), on two threads.
- * At most `capacity` slots are pushed and not yet worked on, which the caller ensures. */
+/* Starts two threads that call `work` with each slot pushed, in turns by tenant
+ * (config/base/turns). The caller ensures that at most `capacity` slots are pushed and not yet
+ * worked on. NO_MEMORY. */
 enum status prepare_create(struct prepare **out, uint32_t capacity, const struct clock *clock,
                            void (*work)(void *context, uint32_t slot), void *context);
-/* Finishes the slots being worked on, drops those that wait, joins. */
+/* Finishes the slots being worked on, drops those that wait, and joins the threads.
+ * NULL is fine. */
 void prepare_destroy(struct prepare *prepare);
-/* Of `request` tenant and length of the text are read, before it returns. */
+/* Queues a slot. Reads only the tenant and the length of the text of `request`,
+ * before it returns. */
 void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_request *request);

@@ -11,11 +11,11 @@
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_bpe.h"
 
-/* Backtracks of one match. The patterns of presplits.def need a handful however long the text is;
- * a pattern that needs more than this is refused text, not time. */
+/* Backtracks of one match. The patterns of presplits.def need a handful for any text. A pattern
+ * that needs more fails instead of taking long. */
 enum { TOKENIZER_MATCH_LIMIT = 1000 };
 
-/* Looking for specials costs a sixteenth of merging. */
+/* Looking for special tokens costs a sixteenth of merging. */
 enum { ENCODE_LOOK_BYTES = 4096 };
 
 static const struct tokenizer_presplit {
@@ -28,8 +28,8 @@ static const struct tokenizer_presplit {
 };
 enum { TOKENIZER_PRESPLIT_COUNT = sizeof(TOKENIZER_PRESPLITS) / sizeof(TOKENIZER_PRESPLITS[0]) };
 
-/* Tokens that are matched in text before it is split, sorted by their bytes; of the same first
- * byte b stand [first[b], first[b + 1]). */
+/* Tokens that are matched in text before it is split, sorted by their bytes; those whose first byte
+ * is b are at [first[b], first[b + 1]). */
 struct tokenizer_specials {
     struct tokenizer_special {
         struct slice bytes;
@@ -95,16 +95,16 @@ static enum status create_presplit(struct tokenizer *tokenizer, const struct ggu
                       PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset, options);
     pcre2_compile_context_free(options);
     if (tokenizer->presplit == NULL) {
-        /* The patterns are ours and compile: only memory can be short. */
+        /* The patterns are constants that compile: only memory can be missing. */
         ASSERT(error == PCRE2_ERROR_HEAP_FAILED);
         FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
     }
-    /* Where the system gives no executable memory, the interpreter does the same, slower. */
+    /* If the system gives no executable memory, PCRE2's interpreter does the same, slower. */
     (void)pcre2_jit_compile(tokenizer->presplit, PCRE2_JIT_COMPLETE);
     return STATUS_OK;
 }
 
-/* Bytes → id of the normal tokens, needed while the merges are read. */
+/* From bytes to the id of a normal token, needed while the merges are read. */
 struct create_index {
     const struct vocab *vocab;
     uint32_t *slots; /* id + 1; 0 = free; at most half full */
@@ -130,7 +130,7 @@ static enum status create_index_fill(struct create_index *index, const struct vo
     if (index->slots == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
     for (uint32_t id = 0; id < vocab_size(vocab); id++) {
-        /* The alphabet is one to one, so different normal tokens have different bytes. */
+        /* The alphabet maps one to one, so different normal tokens have different bytes. */
         if (vocab_kind(vocab, id) == VOCAB_NORMAL)
             *create_index_slot(index, vocab_bytes(vocab, id)) = id + 1;
     }
@@ -160,7 +160,7 @@ static enum status create_merge(struct tokenizer *tokenizer, const struct create
     enum status status =
         tokenizer_bpe_table_add(&tokenizer->merges, left_id - 1, right_id - 1, rank, merged_id - 1);
     if (status == STATUS_EXISTS)
-        FAIL(STATUS_CORRUPT, "merge %u stands twice", rank);
+        FAIL(STATUS_CORRUPT, "merge %u appears twice", rank);
     return status;
 }
 
@@ -292,8 +292,8 @@ static bool mark_is_plain(unsigned char c)
            (c >= 'A' && c <= 'Z') || c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Public models write marks as <…> and […]; a user-defined one may have any form with a sign in it,
- * but for a single character, which text needs. */
+/* Public models write marks as <…> and […]. A user-defined mark may be any text with a character
+ * that is not plain, except a single character, which text needs. */
 static bool mark_has_form(struct slice text, enum vocab_kind kind)
 {
     if (text.length < 3)
@@ -308,7 +308,8 @@ static bool mark_has_form(struct slice text, enum vocab_kind kind)
     return kind == VOCAB_USER_DEFINED && has_sign;
 }
 
-/* Those that begin or end a text are marks whatever they look like, unless they are plain text. */
+/* Tokens that begin or end a text are marks in any form, unless they are normal
+ * tokens without one. */
 static bool mark_is_edge(const struct vocab *vocab, uint32_t id)
 {
     return id == vocab_bos(vocab) || id == vocab_eos(vocab) || vocab_is_end(vocab, id);
@@ -320,7 +321,7 @@ static bool mark_is_one(const struct vocab *vocab, uint32_t id,
     enum vocab_kind kind = vocab_kind(vocab, id);
     struct slice text = vocab_bytes(vocab, id);
     if (kind == VOCAB_CONTROL || kind == VOCAB_BYTE)
-        return false; /* text becomes the one only in spans, and the other is a byte */
+        return false; /* control tokens are matched only in spans anyway; a byte is no mark */
     bool has_form = mark_has_form(text, kind);
     if (mark_is_edge(vocab, id) && (kind != VOCAB_NORMAL || has_form))
         return true;
@@ -337,7 +338,7 @@ static bool mark_is_made(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
-/* A mark that was no special so far. `*room` is what the list has allocated. */
+/* Adds a mark to the specials if it is none yet. `*room` is what the list has allocated. */
 static enum status mark_add(struct tokenizer *tokenizer, uint32_t id, uint32_t *room)
 {
     struct tokenizer_specials *specials = &tokenizer->specials;
@@ -388,13 +389,13 @@ bool tokenizer_is_mark(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
-/* The fewest tokens that can cover the text, if each could be as long as the longest that begins
- * with its first byte: always the one that reaches furthest. Bytes without a token are left out. */
+/* The fewest tokens that can cover the text if each is as long as the longest token with its first
+ * byte: always take the one that reaches furthest. Bytes without a token are skipped. */
 size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
 {
     size_t fewest = 0;
     size_t kept = 0;    /* bytes so far that have a token */
-    size_t covered = 0; /* of these, by `fewest` tokens */
+    size_t covered = 0; /* of these, covered by `fewest` tokens */
     size_t reach = 0;
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.bytes[i];
@@ -422,7 +423,7 @@ struct tokenizer_encoding {
     uint32_t *ids; /* the caller's, [capacity] */
     size_t capacity;
     size_t count;
-    uint64_t steps; /* bytes looked at, matches and pieces so far, for tests of the cost */
+    uint64_t steps; /* bytes examined, matches and pieces so far, for tests of the cost */
 };
 
 static enum status encode_over(const struct tokenizer_encoding *encoding)
@@ -454,9 +455,9 @@ static enum status encode_reserve(struct tokenizer_encoding *encoding, size_t co
     return STATUS_OK;
 }
 
-/* Merges within one piece. A byte for which the model has no token is left out before merging, as
- * the reference implementation of byte-level BPE does when there is no unknown token; the unknown
- * token of a file is often a control token, which text must never become. */
+/* Merges within one piece. A byte for which the model has no token is skipped before merging, as
+ * the reference implementation of byte-level BPE does without an unknown token; the unknown token
+ * of a file is often a control token, which text must never become. */
 static enum status encode_piece(struct tokenizer_encoding *encoding, const char *bytes,
                                 size_t length)
 {
@@ -469,7 +470,7 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
         if (id != VOCAB_NONE)
             encoding->symbols[count++] = id;
     }
-    /* No token is longer: what cannot fit is not worth merging. */
+    /* No token is longer than token_bytes_max: a piece that cannot fit is not merged. */
     if (count / tokenizer->token_bytes_max > encoding->capacity - encoding->count)
         return encode_over(encoding);
     TRY(tokenizer_bpe_merge(&tokenizer->merges, &encoding->scratch, encoding->symbols, &count));
@@ -481,7 +482,7 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
     return STATUS_OK;
 }
 
-/* One match at or after `offset`; `*end` is 0 when there is none. */
+/* Finds one match at or after `offset`; `*end` is 0 when there is none. */
 static enum status encode_match(struct tokenizer_encoding *encoding, struct slice text,
                                 size_t offset, size_t *start, size_t *end)
 {
@@ -503,8 +504,8 @@ static enum status encode_match(struct tokenizer_encoding *encoding, struct slic
     return STATUS_OK;
 }
 
-/* A run of valid UTF-8 without specials. It is known to be valid, so the library need not check it
- * again at each match, which would be quadratic. */
+/* Encodes valid UTF-8 without specials. PCRE2 is told that it is valid: checking it again at each
+ * match would be quadratic. */
 static enum status encode_valid(struct tokenizer_encoding *encoding, struct slice text)
 {
     size_t offset = 0;
@@ -523,7 +524,7 @@ static enum status encode_valid(struct tokenizer_encoding *encoding, struct slic
     return STATUS_OK;
 }
 
-/* A run without specials: valid parts are split, each run of other bytes is a piece of its own. */
+/* Encodes text without specials: valid parts are split, each run of other bytes is one piece. */
 static enum status encode_run(struct tokenizer_encoding *encoding, struct slice text)
 {
     size_t at = 0;
@@ -558,9 +559,9 @@ static uint32_t encode_narrow(const struct tokenizer_specials *specials, uint32_
     return low;
 }
 
-/* The longest special that begins at `at` and is allowed there: user-defined ones anywhere, control
- * ones up to `control_end` (at itself when none is allowed). NULL when there is none. Walks the
- * sorted list as a tree: [low, high) are those that agree so far. */
+/* The longest special at `at` that is allowed there: user-defined ones anywhere, control ones up to
+ * `control_end` (equal to `at` when none is allowed). NULL when there is none. Walks the sorted
+ * list like a tree: those in [low, high) agree so far. */
 static const struct tokenizer_special *encode_special(struct tokenizer_encoding *encoding,
                                                       struct slice text, size_t at,
                                                       size_t control_end)
@@ -588,8 +589,8 @@ static const struct tokenizer_special *encode_special(struct tokenizer_encoding 
     return best;
 }
 
-/* Whether a match that begins outside of a span reaches into one where a control token begins: that
- * is the template's, and content must not swallow it. */
+/* Whether a match that begins outside of a span reaches into one in which a control token begins:
+ * that token is the template's, and content must not swallow it. */
 static bool encode_swallows(struct tokenizer_encoding *encoding, struct slice text, size_t at,
                             size_t end, const struct tokenizer_span *span)
 {
@@ -605,7 +606,7 @@ static bool encode_swallows(struct tokenizer_encoding *encoding, struct slice te
 static enum status encode_text(struct tokenizer_encoding *encoding, struct slice text,
                                const struct tokenizer_span *spans, size_t span_count)
 {
-    size_t done = 0; /* everything before is encoded */
+    size_t done = 0; /* everything before it is encoded */
     size_t span = 0;
     for (size_t at = 0; at < text.length;) {
         while (span < span_count && spans[span].offset + spans[span].length <= at)

@@ -4,17 +4,17 @@
 #include "config/base/mem.h"
 #include "config/base/turns.h"
 
-/* Of a long piece, between two calls of turns_spend: bytes offered, and candidates looked at. */
+/* Bytes or candidates of a long piece between two calls of turns_spend. */
 enum { MERGE_SPEND = 1024 };
 
-/* A token in the list of those that are left, by position of its first byte. */
+/* A token in the linked list of those left, indexed by the position of its first byte. */
 struct tokenizer_bpe_node {
-    uint32_t id; /* TOKENIZER_BPE_NONE once it went into its left neighbour */
+    uint32_t id; /* TOKENIZER_BPE_NONE once it is merged into its left neighbour */
     uint32_t previous;
-    uint32_t next; /* the piece's length at the end */
+    uint32_t next; /* at the end of the list the piece's length */
 };
 
-/* A pair that may merge. It is stale when the tokens at its place are no longer these. */
+/* A pair that may merge. It is stale when its position no longer has these two tokens. */
 struct tokenizer_bpe_candidate {
     uint32_t rank;
     uint32_t at;
@@ -40,7 +40,7 @@ void tokenizer_bpe_table_deinit(struct tokenizer_bpe_table *table)
     table->slots = NULL;
 }
 
-/* The slot of the pair, or the free one where it belongs. The process key keeps a made-up file
+/* The slot of the pair, or the free one where it belongs. The process key prevents a crafted file
  * from choosing pairs that collide. */
 static struct tokenizer_bpe_merge *table_slot(const struct tokenizer_bpe_table *table,
                                               uint32_t left, uint32_t right)
@@ -92,7 +92,7 @@ static enum status merge_reserve(struct tokenizer_bpe_scratch *scratch, size_t c
     size_t capacity = scratch->capacity < 64 ? 64 : scratch->capacity;
     while (capacity < count)
         capacity += capacity / 2;
-    /* Nothing of the old content is needed. */
+    /* The old content is not needed. */
     tokenizer_bpe_scratch_deinit(&(struct tokenizer_bpe_scratch){
         .nodes = scratch->nodes, .candidates = scratch->candidates});
     scratch->capacity = 0;

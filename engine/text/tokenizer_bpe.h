@@ -1,7 +1,7 @@
 /* tokenizer_bpe: byte-pair merging of one piece of text, by rank.
  *
- * Owns:     the table of merges; a scratch for one caller.
- * Thread:   the table is read-only once filled; a scratch is one caller's.
+ * Owns:     the table of merges; the scratch of one caller.
+ * Thread:   the table is read-only once filled; a scratch belongs to one caller.
  * Cost:     O(n log n) in the piece's bytes: each merge adds at most two candidates to a heap.
  * Not here: cutting text into pieces, special tokens (tokenizer).
  */
@@ -19,7 +19,7 @@ struct tokenizer_bpe_table {
     struct tokenizer_bpe_merge {
         uint32_t left;
         uint32_t right;
-        uint32_t rank; /* TOKENIZER_BPE_NONE = slot is free */
+        uint32_t rank; /* TOKENIZER_BPE_NONE = the slot is free */
         uint32_t merged;
     } * slots;
     size_t mask;
@@ -27,7 +27,7 @@ struct tokenizer_bpe_table {
 
 enum status tokenizer_bpe_table_init(struct tokenizer_bpe_table *table, size_t merges_max);
 void tokenizer_bpe_table_deinit(struct tokenizer_bpe_table *table);
-/* EXISTS when the pair has a rank already. At most `merges_max` times. */
+/* Called at most `merges_max` times. EXISTS when the pair has a rank already. */
 enum status tokenizer_bpe_table_add(struct tokenizer_bpe_table *table, uint32_t left,
                                     uint32_t right, uint32_t rank, uint32_t merged);
 /* NULL when the pair does not merge. */
@@ -46,8 +46,8 @@ struct tokenizer_bpe_scratch {
 void tokenizer_bpe_scratch_init(struct tokenizer_bpe_scratch *scratch);
 void tokenizer_bpe_scratch_deinit(struct tokenizer_bpe_scratch *scratch);
 
-/* Merges `ids[0 … count)`, one id a byte, in place: always the pair of lowest rank, of equal ones
- * the leftmost. `*count` becomes the number of tokens left. NO_MEMORY alone can go wrong. */
+/* Merges ids[0 … count), which has one id a byte, in place: always the pair of lowest rank, and
+ * among equal ones the leftmost. `*count` becomes the number of tokens left. NO_MEMORY. */
 enum status tokenizer_bpe_merge(const struct tokenizer_bpe_table *table,
                                 struct tokenizer_bpe_scratch *scratch, uint32_t *ids,
                                 size_t *count);

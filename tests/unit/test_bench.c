@@ -119,7 +119,7 @@ static void test_json(void **state)
     assert_null(strstr(output, "by operation"));
     assert_non_null(strstr(output, "1 threads, cpu; KV f16, 512 bytes a token"));
     assert_non_null(strstr(output, "processors for this process"));
-    assert_non_null(strstr(output, "prefill   8 tokens behind 9 "));
+    assert_non_null(strstr(output, "prefill   8 tokens after 9 "));
     assert_non_null(strstr(output, "decode    2 streams, mean context 128"));
 }
 

@@ -38,7 +38,7 @@ static void test_all_ways(void **state)
     engine_run_write_model(&shape, draft, sizeof draft);
     struct bench_options options = {.speculation = ENGINE_SPECULATION_LOOKUP, .gen = 24};
     assert_int_equal(run(&options), STATUS_OK);
-    assert_non_null(strstr(output, "guessing ahead by lookup, one stream, 24 tokens an answer\n"));
+    assert_non_null(strstr(output, "speculation by lookup, one stream, 24 tokens an answer\n"));
     assert_non_null(strstr(output, "  copy "));
     assert_non_null(strstr(output, "  fresh "));
     options.speculation = ENGINE_SPECULATION_EXIT;
@@ -62,10 +62,10 @@ static void test_wrong(void **state)
     (void)state;
     struct bench_options options = {.speculation = ENGINE_SPECULATION_LOOKUP, .gen = 273};
     assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
-    assert_non_null(strstr(status_note()->message, "the model has 512"));
+    assert_non_null(strstr(status_note()->message, "the model's context is 512"));
     options.gen = 1;
     assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
-    assert_non_null(strstr(status_note()->message, "2 at least"));
+    assert_non_null(strstr(status_note()->message, "at least 2"));
     options.speculation = ENGINE_SPECULATION_EXIT;
     options.gen = 8;
     assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
