@@ -3,6 +3,7 @@
  * Owns:     nothing; it ends requests of the domain and drops its pages from the cache.
  * Thread:   engine thread only.
  * Cost:     O(running + waiting) for each request of the domain.
+ * Not here: pinning a published prompt (step_prefix), how a request ends (step_end).
  */
 #pragma once
 
