@@ -16,10 +16,10 @@ _Static_assert(LIMIT_REQUESTS_IN_ENGINE < 1 << ID_SHIFT, "an index + 1 fits belo
 _Static_assert(LIMIT_ENGINES <= ID_ALL, "an engine's number fits and differs from ID_ALL");
 
 /* Prompts that may be under publication at once; an edge sends one after the other. */
-enum { FLEET_SPREADS = 32 };
+enum { FLEET_PUBLICATIONS = 32 };
 
 /* A prompt that is being published in all engines. */
-struct fleet_spread {
+struct fleet_publication {
     bool is_used;
     bool is_silent; /* its submit was refused: its events go to nobody */
     uint32_t generation;
@@ -38,7 +38,7 @@ struct fleet {
     pthread_mutex_t lock;
     struct fleet_route route;      /* under the lock, as everything below */
     uint32_t loads[LIMIT_ENGINES]; /* requests that have not ended */
-    struct fleet_spread spreads[FLEET_SPREADS];
+    struct fleet_publication publications[FLEET_PUBLICATIONS];
 };
 
 /* --- ids --- */
@@ -58,10 +58,11 @@ static engine_request_id id_of(uint32_t engine, engine_request_id own)
     return own | (engine_request_id)engine << ID_SHIFT;
 }
 
-static engine_request_id id_of_spread(const struct fleet *fleet, const struct fleet_spread *spread)
+static engine_request_id id_of_publication(const struct fleet *fleet,
+                                           const struct fleet_publication *publication)
 {
-    const uint64_t place = (uint64_t)(spread - fleet->spreads) + 1;
-    return id_of(ID_ALL, (engine_request_id)spread->generation << 32 | place);
+    const uint64_t place = (uint64_t)(publication - fleet->publications) + 1;
+    return id_of(ID_ALL, (engine_request_id)publication->generation << 32 | place);
 }
 
 /* --- opening --- */
@@ -300,41 +301,42 @@ static enum status submit_one(struct fleet *fleet, const struct engine_request *
 
 /* --- published prompts: in all engines --- */
 
-static struct fleet_spread *spread_begin(struct fleet *fleet, void *context)
+static struct fleet_publication *publication_begin(struct fleet *fleet, void *context)
 {
-    struct fleet_spread *spread = NULL;
+    struct fleet_publication *publication = NULL;
     pthread_mutex_lock(&fleet->lock);
-    for (uint32_t i = 0; i < FLEET_SPREADS && spread == NULL; i++)
-        if (!fleet->spreads[i].is_used)
-            spread = &fleet->spreads[i];
-    if (spread != NULL) {
-        const uint32_t generation = spread->generation + 1;
-        *spread = (struct fleet_spread){.is_used = true,
-                                        .generation = generation != 0 ? generation : 1,
-                                        .left = fleet->count,
-                                        .context = context};
+    for (uint32_t i = 0; i < FLEET_PUBLICATIONS && publication == NULL; i++)
+        if (!fleet->publications[i].is_used)
+            publication = &fleet->publications[i];
+    if (publication != NULL) {
+        const uint32_t generation = publication->generation + 1;
+        *publication = (struct fleet_publication){.is_used = true,
+                                                  .generation = generation != 0 ? generation : 1,
+                                                  .left = fleet->count,
+                                                  .context = context};
     }
     pthread_mutex_unlock(&fleet->lock);
-    return spread;
+    return publication;
 }
 
 /* Under the lock. `engines` more engines have ended the prompt, or were never sent it. */
-static void spread_ended(struct fleet_spread *spread, uint32_t engines)
+static void publication_ended(struct fleet_publication *publication, uint32_t engines)
 {
-    ASSERT(spread->left >= engines);
-    spread->left -= engines;
-    if (spread->left == 0 && spread->is_silent)
-        spread->is_used = false;
+    ASSERT(publication->left >= engines);
+    publication->left -= engines;
+    if (publication->left == 0 && publication->is_silent)
+        publication->is_used = false;
 }
 
 /* One engine has refused the prompt: the `sent` engines before it cancel it without an event. */
-static void spread_refused(struct fleet *fleet, struct fleet_spread *spread, uint32_t sent)
+static void publication_refused(struct fleet *fleet, struct fleet_publication *publication,
+                                uint32_t sent)
 {
     engine_request_id ids[LIMIT_ENGINES];
     pthread_mutex_lock(&fleet->lock);
-    memcpy(ids, spread->ids, sizeof ids);
-    spread->is_silent = true;
-    spread_ended(spread, fleet->count - sent);
+    memcpy(ids, publication->ids, sizeof ids);
+    publication->is_silent = true;
+    publication_ended(publication, fleet->count - sent);
     pthread_mutex_unlock(&fleet->lock);
     for (uint32_t i = 0; i < sent; i++)
         engine_cancel(fleet->engines[i], ids[i]);
@@ -344,65 +346,66 @@ static enum status submit_all(struct fleet *fleet, const struct engine_request *
                               engine_request_id *out)
 {
     struct engine_request own = *request;
-    struct fleet_spread *spread = spread_begin(fleet, request->context);
-    if (spread == NULL)
-        FAIL(STATUS_BUSY, "%d prompts are being published; try again shortly", FLEET_SPREADS);
-    const uint32_t generation = spread->generation;
-    own.context = spread;
-    *out = id_of_spread(fleet, spread);
+    struct fleet_publication *publication = publication_begin(fleet, request->context);
+    if (publication == NULL)
+        FAIL(STATUS_BUSY, "%d prompts are being published; try again shortly", FLEET_PUBLICATIONS);
+    const uint32_t generation = publication->generation;
+    own.context = publication;
+    *out = id_of_publication(fleet, publication);
     for (uint32_t i = 0; i < fleet->count; i++) {
         engine_request_id id = 0;
         enum status status = engine_submit(fleet->engines[i], &own, &id);
         if (status != STATUS_OK) {
             struct error_note note = *status_note();
-            spread_refused(fleet, spread, i);
+            publication_refused(fleet, publication, i);
             status_note_set(&note);
             return status;
         }
         pthread_mutex_lock(&fleet->lock);
-        if (spread->generation == generation) /* else it has ended already and the slot is reused */
-            spread->ids[i] = id;
+        if (publication->generation ==
+            generation) /* else it has ended already and the slot is reused */
+            publication->ids[i] = id;
         pthread_mutex_unlock(&fleet->lock);
     }
     return STATUS_OK;
 }
 
-static bool spread_is(const struct fleet *fleet, const void *context)
+static bool publication_is(const struct fleet *fleet, const void *context)
 {
     const char *at = context;
-    return at >= (const char *)fleet->spreads &&
-           at < (const char *)(fleet->spreads + FLEET_SPREADS);
+    return at >= (const char *)fleet->publications &&
+           at < (const char *)(fleet->publications + FLEET_PUBLICATIONS);
 }
 
-static bool spread_has_failed(const struct engine_event *event)
+static bool publication_has_failed(const struct engine_event *event)
 {
     return event->kind == ENGINE_EVENT_ERROR || event->report.finish == ENGINE_FINISH_CANCELLED ||
            event->report.finish == ENGINE_FINISH_DEADLINE ||
            event->report.finish == ENGINE_FINISH_ERROR;
 }
 
-/* Takes an event of one engine; true when `event` is now the one event that the caller of
- * fleet_submit gets. */
-static bool spread_take(struct fleet *fleet, struct engine_event *event)
+/* Takes an event of one engine; true when `event` is now the one event that the caller
+ * of fleet_submit gets. */
+static bool publication_take(struct fleet *fleet, struct engine_event *event)
 {
-    struct fleet_spread *spread = event->context;
+    struct fleet_publication *publication = event->context;
     bool is_told = false;
     if (event->kind != ENGINE_EVENT_END && event->kind != ENGINE_EVENT_ERROR)
         return false;
     pthread_mutex_lock(&fleet->lock);
-    const uint32_t pages = spread->has_end ? spread->end.report.pinned_pages : 0;
-    if (!spread->has_end || !spread_has_failed(&spread->end)) {
-        spread->end = *event;
-        spread->end.report.pinned_pages += pages;
-        spread->has_end = true;
+    const uint32_t pages = publication->has_end ? publication->end.report.pinned_pages : 0;
+    if (!publication->has_end || !publication_has_failed(&publication->end)) {
+        publication->end = *event;
+        publication->end.report.pinned_pages += pages;
+        publication->has_end = true;
     }
-    spread_ended(spread, 1);
-    if (spread->is_used && spread->left == 0) {
-        *event = spread->end;
-        event->id = id_of_spread(fleet, spread);
-        event->context = spread->context;
+    publication_ended(publication, 1);
+    if (publication->is_used && publication->left == 0) {
+        *event = publication->end;
+        event->id = id_of_publication(fleet, publication);
+        event->context = publication->context;
         event->text = (struct slice){0};
-        spread->is_used = false;
+        publication->is_used = false;
         is_told = true;
     }
     pthread_mutex_unlock(&fleet->lock);
@@ -410,17 +413,17 @@ static bool spread_take(struct fleet *fleet, struct engine_event *event)
 }
 
 /* The ids of a published prompt in the engines; 0 for those that were never sent it. */
-static void spread_ids(struct fleet *fleet, engine_request_id id,
-                       engine_request_id ids[LIMIT_ENGINES])
+static void publication_ids(struct fleet *fleet, engine_request_id id,
+                            engine_request_id ids[LIMIT_ENGINES])
 {
     const uint32_t place = (uint32_t)id_own(id) - 1;
     memset(ids, 0, LIMIT_ENGINES * sizeof *ids);
-    if (place >= FLEET_SPREADS)
+    if (place >= FLEET_PUBLICATIONS)
         return;
     pthread_mutex_lock(&fleet->lock);
-    const struct fleet_spread *spread = &fleet->spreads[place];
-    if (spread->is_used && spread->generation == (uint32_t)(id >> 32))
-        memcpy(ids, spread->ids, sizeof spread->ids);
+    const struct fleet_publication *publication = &fleet->publications[place];
+    if (publication->is_used && publication->generation == (uint32_t)(id >> 32))
+        memcpy(ids, publication->ids, sizeof publication->ids);
     pthread_mutex_unlock(&fleet->lock);
 }
 
@@ -443,7 +446,7 @@ static void fleet_each(struct fleet *fleet, engine_request_id id,
         each(fleet->engines[id_engine(id)], id_own(id));
         return;
     }
-    spread_ids(fleet, id, ids);
+    publication_ids(fleet, id, ids);
     for (uint32_t i = 0; i < fleet->count; i++)
         if (ids[i] != 0)
             each(fleet->engines[i], ids[i]);
@@ -483,8 +486,8 @@ void fleet_acknowledge(struct fleet *fleet, engine_request_id id, uint32_t choic
 static bool next_of(struct fleet *fleet, uint32_t engine, struct engine_event *out)
 {
     while (engine_next_event(fleet->engines[engine], out)) {
-        if (spread_is(fleet, out->context)) {
-            if (spread_take(fleet, out))
+        if (publication_is(fleet, out->context)) {
+            if (publication_take(fleet, out))
                 return true;
             continue;
         }
