@@ -146,8 +146,8 @@ static void moved(void *context, uint32_t index, host_page from, page_id to)
     }
 }
 
-/* Releases from the last page to the first, so that the page idle for longest in the tree is a
- * leaf. */
+/* Releases from the last page to the first, so that the page idle for longest in the tree
+ * is a leaf. */
 static void cut(struct kv_swap *swap, struct kv_swap_list *list, uint32_t pages)
 {
     while (list->page_count > pages) {
@@ -210,24 +210,24 @@ static uint64_t tenant_pages(const struct kv_swap *swap, const struct kv_swap_ow
 }
 
 /* Priority of a list. The first field that differs decides. */
-struct desert {
+struct priority {
     enum service_class service_class;
     uint64_t pages; /* of the tenant */
     uint32_t weight;
     uint32_t computed;
 };
 
-static struct desert desert_of(const struct kv_swap *swap, const struct kv_swap_owner *owner,
-                               uint32_t own_pages, const struct newcomer *newcomer)
+static struct priority priority_of(const struct kv_swap *swap, const struct kv_swap_owner *owner,
+                                   uint32_t own_pages, const struct newcomer *newcomer)
 {
     uint64_t pages = tenant_pages(swap, owner, newcomer);
-    return (struct desert){.service_class = owner->service_class,
-                           .pages = pages > 0 ? pages : own_pages,
-                           .weight = owner->weight,
-                           .computed = owner->computed};
+    return (struct priority){.service_class = owner->service_class,
+                             .pages = pages > 0 ? pages : own_pages,
+                             .weight = owner->weight,
+                             .computed = owner->computed};
 }
 
-static bool deserves_less(const struct desert *a, const struct desert *b)
+static bool priority_is_less(const struct priority *a, const struct priority *b)
 {
     if (a->service_class != b->service_class)
         return a->service_class > b->service_class;
@@ -238,8 +238,8 @@ static bool deserves_less(const struct desert *a, const struct desert *b)
 
 /* The list of least priority among those not marked or kept that hold pages in host memory (or any
  * pages, if not `is_of_host`); NULL when there is none. */
-static struct kv_swap_list *least_deserving(const struct kv_swap *swap, bool is_of_host,
-                                            const struct newcomer *newcomer, struct desert *out)
+static struct kv_swap_list *least_priority(const struct kv_swap *swap, bool is_of_host,
+                                           const struct newcomer *newcomer, struct priority *out)
 {
     struct kv_swap_list *least = NULL;
     for (uint32_t i = 0; i < swap->options.places; i++) {
@@ -249,11 +249,11 @@ static struct kv_swap_list *least_deserving(const struct kv_swap *swap, bool is_
             continue;
         if (least != NULL && list->owner.service_class < out->service_class)
             continue; /* of a more urgent class: its tenant's pages need not be counted */
-        struct desert desert = desert_of(swap, &list->owner, list->host_count, newcomer);
-        if (least != NULL && !deserves_less(&desert, out))
+        struct priority priority = priority_of(swap, &list->owner, list->host_count, newcomer);
+        if (least != NULL && !priority_is_less(&priority, out))
             continue;
         least = list;
-        *out = desert;
+        *out = priority;
     }
     return least;
 }
@@ -280,14 +280,14 @@ static uint32_t own_host_pages(const struct kv_swap *swap, const struct kv_swap_
 
 /* Marks the lists to drop so that the newcomer has room; false when the lists of less priority do
  * not have enough pages. */
-static bool mark_falling(struct kv_swap *swap, const struct newcomer *newcomer)
+static bool mark_dropped(struct kv_swap *swap, const struct newcomer *newcomer)
 {
     uint32_t room = prefix_cache_host_available(swap->cache);
     while (room < newcomer->pages) {
-        struct desert least;
-        struct kv_swap_list *list = least_deserving(swap, true, newcomer, &least);
-        struct desert own = desert_of(swap, newcomer->owner, newcomer->pages, newcomer);
-        if (list == NULL || !deserves_less(&least, &own))
+        struct priority least;
+        struct kv_swap_list *list = least_priority(swap, true, newcomer, &least);
+        struct priority own = priority_of(swap, newcomer->owner, newcomer->pages, newcomer);
+        if (list == NULL || !priority_is_less(&least, &own))
             return false;
         list->is_marked = true;
         room += own_host_pages(swap, list);
@@ -298,7 +298,7 @@ static bool mark_falling(struct kv_swap *swap, const struct newcomer *newcomer)
 static bool make_host_room(struct kv_swap *swap, const struct kv_swap_owner *owner, uint32_t pages)
 {
     const struct newcomer newcomer = {owner, pages};
-    bool is_roomy = pages <= swap->cache->host.page_count && mark_falling(swap, &newcomer);
+    bool is_roomy = pages <= swap->cache->host.page_count && mark_dropped(swap, &newcomer);
     for (uint32_t i = 0; is_roomy && i < swap->options.places; i++) {
         if (!swap->lists[i].is_marked)
             continue;
@@ -344,8 +344,8 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
     uint32_t count = 0;
     ASSERT(list->page_count == 0);
     ASSERT(owner->weight > 0);
-    /* Found before lists are dropped: pages shared only with these become private then, and stay.
-     * */
+    /* Found before lists are dropped: pages shared only with these become private
+     * then, and stay. */
     for (uint32_t i = 0; i < *page_count; i++)
         if (is_private(pool, pages[i]))
             swap->to[count++] = i;
@@ -455,8 +455,8 @@ static uint32_t lists_with(const struct kv_swap *swap, uint32_t index, uint32_t 
     return count;
 }
 
-/* Moves a protected page, in all lists that hold it, to host memory; false when there is no room.
- * */
+/* Moves a protected page, in all lists that hold it, to host memory; false when there
+ * is no room. */
 static bool protected_to_host(struct kv_swap *swap, uint32_t index, page_id page)
 {
     struct kv_pool *pool = swap->cache->pool;
@@ -498,9 +498,9 @@ uint32_t kv_swap_give_way(struct kv_swap *swap, uint32_t pages)
     const struct kv_pool *pool = swap->cache->pool;
     const uint32_t before = can_be_had(pool);
     const struct newcomer nobody = {0};
-    struct desert least;
+    struct priority least;
     struct kv_swap_list *list;
-    while ((list = least_deserving(swap, false, &nobody, &least)) != NULL) {
+    while ((list = least_priority(swap, false, &nobody, &least)) != NULL) {
         list->is_marked = true;
         for (uint32_t i = list->page_count; i-- > 0;) {
             uint32_t page = list->pages[i];
