@@ -80,9 +80,9 @@ void step_charge_token(struct step *step, const struct sequence *sequence)
         scheduler_fair_token(step_charge_work(step, sequence->slot, sequence_generated(sequence))));
 }
 
-void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses)
+void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t drafts)
 {
-    charge(step, sequence, guesses * SCHEDULER_PRICE_DRAFT);
+    charge(step, sequence, drafts * SCHEDULER_PRICE_DRAFT);
 }
 
 void step_charge_pages(struct step *step)

@@ -23,9 +23,9 @@ void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t fro
 double step_charge_work(const struct step *step, uint32_t slot, uint32_t generated);
 /* Charges one generated token, and the work of sampling it. */
 void step_charge_token(struct step *step, const struct sequence *sequence);
-/* Charges the rows of `guesses` draft tokens. A negative number takes the charge of accepted ones
+/* Charges the rows of `drafts` draft tokens. A negative number takes the charge of accepted ones
  * back, which are charged as tokens instead. */
-void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses);
+void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t drafts);
 /* Charges each sequence for the pages that it holds during a step. */
 void step_charge_pages(struct step *step);
 

@@ -15,7 +15,7 @@ static const double rate_forget = 1.0 / 64;
 
 /* While a draft model is left out for its time, the assumed time of a pass shrinks: one slow pass,
  * such as the first, must not end speculation. The next try is hundreds of steps away. */
-static const double guess_forget = 1.0 / 1024;
+static const double pass_forget = 1.0 / 1024;
 
 /* A step with drafts may take this many times as long as without, even beyond the step's limit: the
  * steps of a large model exceed it whatever is planned. */
@@ -92,15 +92,14 @@ static struct load load_planned(const struct step *step, uint32_t parts)
     return load;
 }
 
-/* Adds `guesses` draft rows after `count` tokens, of which `right` are expected to be accepted. */
-static struct load load_with(const struct load *load, uint32_t count, uint32_t guesses,
-                             double right)
+/* Adds `drafts` draft rows after `count` tokens, of which `right` are expected to be accepted. */
+static struct load load_with(const struct load *load, uint32_t count, uint32_t drafts, double right)
 {
-    return (struct load){.rows = load->rows + guesses,
-                         .logit_rows = load->logit_rows + guesses,
-                         .keys = load->keys + load_keys(count, guesses),
+    return (struct load){.rows = load->rows + drafts,
+                         .logit_rows = load->logit_rows + drafts,
+                         .keys = load->keys + load_keys(count, drafts),
                          .tokens = load->tokens + right,
-                         .passes = load->passes > guesses ? load->passes : guesses};
+                         .passes = load->passes > drafts ? load->passes : drafts};
 }
 
 /* Whether drafts come from a model, in passes that take time. */
@@ -147,7 +146,7 @@ static uint32_t less(uint32_t most, uint64_t room)
 /* A sequence may have drafts when its one row is that of its last token, and when no client of its
  * class has a claim on what it is charged: limits between clients are planned without drafts. (In a
  * window or static batch no limit is planned, and no sequence has drafts.) */
-static bool part_may_guess(const struct step *step, const struct step_part *part)
+static bool part_may_draft(const struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct scheduler_client *client = &step->fair.clients[sequence->client];
@@ -155,8 +154,8 @@ static bool part_may_guess(const struct step *step, const struct step_part *part
            sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
 }
 
-/* Draft tokens that there is room for in rows, logits, pages, the request's length and its events.
- * */
+/* Draft tokens that there is room for in rows, logits, pages, the request's length
+ * and its events. */
 static uint32_t part_most(const struct step *step, const struct step_part *part,
                           const struct load *load)
 {
@@ -175,12 +174,12 @@ static uint32_t part_most(const struct step *step, const struct step_part *part,
     return less(most, LIMIT_UNDELIVERED_TOKENS - sequence->undelivered - 1);
 }
 
-/* Expected number of accepted tokens among `guesses`, each accepted with chance `rate`. */
-static double part_right(double rate, uint32_t guesses)
+/* Expected number of accepted tokens among `drafts`, each accepted with chance `rate`. */
+static double part_right(double rate, uint32_t drafts)
 {
     double right = 0;
     double chance = 1;
-    for (uint32_t i = 0; i < guesses; i++) {
+    for (uint32_t i = 0; i < drafts; i++) {
         chance *= rate;
         right += chance;
     }
@@ -209,15 +208,15 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     if (most == 0)
         return;
     struct step_draft_place *place = part_place(step, part);
-    uint32_t guesses = most;
+    uint32_t drafts = most;
     if (!has_passes(step))
-        guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
-    for (; guesses > 0; guesses--) {
-        struct load with = load_with(load, count, guesses, part_right(place->rate, guesses));
+        drafts = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
+    for (; drafts > 0; drafts--) {
+        struct load with = load_with(load, count, drafts, part_right(place->rate, drafts));
         if (!load_pays(step, load, &with, limit_us))
             continue;
-        sequence_grow(sequence, &step->pool, count + guesses);
-        part->drafts = guesses;
+        sequence_grow(sequence, &step->pool, count + drafts);
+        part->drafts = drafts;
         *load = with;
         return;
     }
@@ -317,10 +316,10 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
     struct load load = without;
     limit_us = load_limit_us(step, &load, limit_us);
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
-        if (part_may_guess(step, &step->parts[i]))
+        if (part_may_draft(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
     if (has_passes(step) && load.passes == 0 && load.is_declined)
-        step->draft.guess_us -= step->draft.guess_us * guess_forget;
+        step->draft.guess_us -= step->draft.guess_us * pass_forget;
     if (has_passes(step))
         ask_model(step, parts);
     tell_cost(step, parts, &without);

@@ -4,7 +4,7 @@
 #include "engine/step/step_tell.h"
 
 /* A stream that has had no rows for this long is told that it is paused. */
-static const int64_t held_told_us = 1000000;
+static const int64_t idle_told_us = 1000000;
 
 static void pause_tell(struct step *step, uint32_t index)
 {
@@ -16,8 +16,8 @@ static void pause_tell(struct step *step, uint32_t index)
     sequence->is_pause_told = true;
 }
 
-/* Whether swapping the sequence's private pages in is predicted to take no longer than to compute
- * them again. */
+/* Whether swapping the sequence's private pages in is predicted to take no longer than to
+ * compute them again. */
 static bool swap_pays(const struct step *step, const struct sequence *sequence)
 {
     if (step->options.preemption == ENGINE_PREEMPTION_RECOMPUTE)
@@ -182,7 +182,7 @@ void step_pause_tell(struct step *step, uint32_t place)
             sequence->quantum_left--;
     } else if (sequence->idle_since_us == 0) {
         sequence->idle_since_us = step->now_us;
-    } else if (step->now_us - sequence->idle_since_us >= held_told_us) {
+    } else if (step->now_us - sequence->idle_since_us >= idle_told_us) {
         pause_tell(step, index);
     }
 }
