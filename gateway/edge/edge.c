@@ -37,15 +37,18 @@ enum {
     PATH_BYTES = 1024,
     ADDRESS_BYTES = 128,
     DRAIN_LOOK_MS = 20,
-    DRAIN_AGAIN_MS = 1000, /* a supervisor and the parent may both say it: that is not twice */
+    /* A second SIGTERM ends the edge at once only after so long: supervisor and parent may both
+     * send the first one. */
+    DRAIN_AGAIN_MS = 1000,
     DESCRIPTORS_LEAST = 128,
-    DESCRIPTORS_KEPT_LEAST = 64, /* databases, logs, certificates, loop, admins; 5 % above 1,280 */
-    DESCRIPTORS_A_STREAM = 2,    /* the client's and the engine's */
-    DRAIN_END_MS = 3000,         /* after the cut: final records, commits, error events */
-    UPSTREAM_CONNECTIONS_SPARE = 64, /* probes, replay, acknowledgements */
+    /* Kept for databases, logs, certificates, the loop and admins; 5 % where that is more. */
+    DESCRIPTORS_KEPT_LEAST = 64,
+    DESCRIPTORS_A_STREAM = 2,        /* the client's and the engine's */
+    DRAIN_END_MS = 3000,             /* after the cut: final records, commits, error events */
+    UPSTREAM_CONNECTIONS_SPARE = 64, /* health checks, replay, acknowledgements */
     UPSTREAM_CONNECT_MS = 2000,
-    UPSTREAM_HEAD_MS =
-        86405000, /* the longest request_timeout_s and more: a job's own comes first */
+    /* A day and 5 s, more than the longest request_timeout_s: a job's own deadline comes first. */
+    UPSTREAM_HEAD_MS = 86405000,
 };
 
 /* Everything of one run that only edge.c needs. */
@@ -56,14 +59,14 @@ struct run {
     struct loop_timer *drain_timer;
     struct loop_timer *pulse_timer;
     int64_t drain_until_us;
-    int lock; /* D/edge.lock, held while this edge serves from D; -1 = not held */
+    int lock; /* edge.lock in the data directory, held while the edge runs; -1: not held */
     struct edge_reload *reload;
     uint32_t admin_connections_max;
-    int64_t left_us;       /* when the first signal came */
-    int64_t drain_from_us; /* until then requests are still taken */
-    bool is_cut;
-    bool is_logging; /* by a thread of its own */
-    bool has_stderr; /* what libraries print is logged */
+    int64_t left_us;       /* when the first SIGTERM or SIGINT came */
+    int64_t drain_from_us; /* until then new requests are still taken */
+    bool is_cut;           /* drain_timeout_s is over: running requests were cancelled */
+    bool is_logging;       /* the log's thread runs */
+    bool has_stderr;       /* stderr_lines logs what libraries print */
     char public_address[ADDRESS_BYTES];
     char admin_address[ADDRESS_BYTES];
 };
@@ -76,8 +79,8 @@ static enum status run_path(char out[PATH_BYTES], const struct config *config, c
     return STATUS_OK;
 }
 
-/* Files made here are the owner's alone, no core file holds a key, and descriptors are as many as
- * the system allows. */
+/* Prepares the process: new files are readable by their owner alone, no core file can hold a key,
+ * and the limit of descriptors is raised to the system's maximum. */
 static enum status open_process(const struct config *config)
 {
     umask(0077);
@@ -94,8 +97,8 @@ static enum status open_process(const struct config *config)
     return STATUS_OK;
 }
 
-/* Connections are as many as descriptors allow when each has a stream, so that databases, logs and
- * a reload never find none; admins' come out of what is kept back. */
+/* Bounds the connections so that every client can have a connection to the engine, and databases,
+ * logs and reloads still find free descriptors. Admin connections are part of what is kept free. */
 static enum status open_reserve(struct run *run)
 {
     struct rlimit files;
@@ -117,8 +120,8 @@ static enum status open_reserve(struct run *run)
     return STATUS_OK;
 }
 
-/* Two edges on one directory would give the same ledger sequences and miss each other's
- * revocations. The lock goes with the process, however it ends. */
+/* Two edges in one data directory would use the same ledger sequence numbers and miss each other's
+ * revocations. The system drops the lock when the process ends, however it ends. */
 static enum status open_lock(struct run *run)
 {
     char path[PATH_BYTES];
@@ -186,7 +189,7 @@ static void run_reloaded(void *context, const struct config *config)
     run->admin.config = config;
 }
 
-/* One listener's certificates of clients. A setting that would do nothing is refused. */
+/* Sets up client certificates for one listener. A setting without effect is refused. */
 static enum status open_clients(struct tls_context *tls, const char *name, const char *mode,
                                 const char *ca_path, const char *crl_path)
 {
@@ -253,7 +256,7 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
     struct http1_client_options options = {
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
-        /* One for each client's: the engine says busy, not the pool. */
+        /* One for each client connection: the engine refuses what is too much, not the pool. */
         .connections_max = edge->connections_max + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = UPSTREAM_HEAD_MS,
@@ -283,7 +286,7 @@ static enum status open_listener(struct listener **out, int descriptor, const ch
 {
     if (descriptor < 0)
         TRY(listener_bind_tcp(&descriptor, address, NULL, 0));
-    TRY(listener_address(descriptor, bound, ADDRESS_BYTES)); /* with the port, when any would do */
+    TRY(listener_address(descriptor, bound, ADDRESS_BYTES)); /* with the real port if 0 was asked */
     options.descriptor = descriptor;
     return listener_open(out, &options);
 }
@@ -318,7 +321,7 @@ static enum status open_listeners(struct run *run)
     admin.name = "admin";
     admin.connections_max = run->admin_connections_max;
     admin.tls = edge->admin_tls;
-    admin.body_bytes_max = LIMIT_ADMIN_IMPORT_BYTES; /* of other calls admin.c takes less */
+    admin.body_bytes_max = LIMIT_ADMIN_IMPORT_BYTES; /* for other calls admin.c takes less */
     admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
     admin.unfinished_address_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES / 2;
     admin.known_bytes_max = LIMIT_ADMIN_KNOWN_BYTES;
@@ -332,8 +335,8 @@ static enum status open_listeners(struct run *run)
 
 /* --- the end --- */
 
-/* Nothing new is taken: listening sockets close, HTTP/2 connections are told (GOAWAY), a request on
- * a connection that is left is answered 503. */
+/* Stops taking new requests: listening sockets close, HTTP/2 connections get GOAWAY, and a new
+ * request on an open connection is answered with 503. */
 static void drain_begin(struct run *run)
 {
     struct edge *edge = &run->edge;
@@ -345,8 +348,8 @@ static void drain_begin(struct run *run)
         listener_drain(edge->admin_listener);
 }
 
-/* While leaving: begins to drain when the delay is over, stops the loop once nothing runs, cuts
- * what still runs at the deadline. */
+/* Runs every DRAIN_LOOK_MS after SIGTERM: begins to drain after drain_delay_s, stops the loop once
+ * nothing runs, and cancels what still runs after drain_timeout_s. */
 static void drain_look(void *context)
 {
     struct run *run = context;
@@ -370,8 +373,9 @@ static void drain_look(void *context)
     loop_timer_arm(run->drain_timer, DRAIN_LOOK_MS);
 }
 
-/* The first SIGTERM (or SIGINT) says no to whoever asks /ready, then drains; another one a second
- * later, or one that the parent's death has sent, ends what runs now. */
+/* The first SIGTERM or SIGINT makes /ready answer "not ready" and starts the drain. Another one at
+ * least a second later, or one that comes because the parent died, cancels running requests now.
+ * SIGHUP reloads. */
 static void run_signal(void *context, int signal_number)
 {
     struct run *run = context;
@@ -382,7 +386,7 @@ static void run_signal(void *context, int signal_number)
             (void)edge_reload_now(run->reload);
         return;
     }
-    if (signal_number == SIGCHLD) /* it has no children */
+    if (signal_number == SIGCHLD) /* the edge has no children */
         return;
     bool is_orphan = run->options->parent != 0 && getppid() != run->options->parent;
     bool is_now =
@@ -408,7 +412,7 @@ static void run_beat(void *context)
     loop_timer_arm(run->pulse_timer, PULSE_EVERY_MS);
 }
 
-/* Tokens that wait for keys are checked again, on both listeners. */
+/* On both listeners, checks the tokens again that waited for keys. */
 static void run_keys_came(void *context)
 {
     struct edge *edge = context;
@@ -435,7 +439,7 @@ static enum status run_open(struct run *run)
     edge->settle_timer = loop_timer_create(edge->loop, edge_settle_wake, edge);
     if (run->drain_timer == NULL || run->pulse_timer == NULL || edge->settle_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
-    /* Before the ledger's thread starts, so that it inherits the blocked signals. */
+    /* Before the ledger's thread starts, because a thread inherits the blocked signals. */
     TRY(loop_watch_signals(edge->loop, run_signal, run));
     TRY(open_lock(run));
     TRY(open_stores(edge));
@@ -469,11 +473,11 @@ static void run_tell_ready(const struct run *run)
         return;
     if (write(descriptor, "1", 1) != 1)
         LOG(LOG_WARN, "ready_untold", LOG_NUMBER("errno", errno));
-    edge_reload_set_parent(run->reload, descriptor); /* and is kept open for it */
+    edge_reload_set_parent(run->reload, descriptor);
 }
 
-/* In this order: clients leave, the engine's side ends, all rows are committed; the callbacks that
- * the ledger still posts are never run, so what is left of the jobs is freed behind it. */
+/* Closes in this order: the clients' side, the engine's side, the ledger with all its rows. The
+ * callbacks that the ledger still posts never run, so the remaining jobs are freed after it. */
 static void run_close(struct run *run)
 {
     struct edge *edge = &run->edge;

@@ -21,18 +21,18 @@
 enum { MODELS_BYTES = 4096, SCOPE_BYTES = 256 };
 static const char METHODS[] = "GET, POST"; /* of all routes */
 
-/* A request on its way to its route's handler. */
+/* What a route's handler gets. */
 struct forward_call {
     struct edge *edge;
     struct http_request *request;
     struct edge_access *access;
     struct edge_route route;
-    struct principal principal; /* not of an OPEN route */
+    struct principal principal; /* not set on an OPEN route */
     size_t index;               /* of the route */
     int refusal;                /* what the router answers; 0: there is a route */
 };
 
-/* Somebody who waits for the next look at the engine, and what is done then. */
+/* A request that waits for the next health check of the engine, and what happens then. */
 struct probe_wait {
     struct edge *edge;
     struct http_request *request;
@@ -42,7 +42,7 @@ struct probe_wait {
     struct edge_probe_waiter waiter;
 };
 
-/* Answers that need no job: told, counted, logged. */
+/* The end of a request that needed no job: counts it and logs it. */
 static void handle_over(struct edge *edge, struct edge_access *access, int code)
 {
     access->code = code;
@@ -91,7 +91,7 @@ static void wait_for_probe(const struct forward_call *call,
     edge_probe_ask(call->edge->probe, &wait->waiter);
 }
 
-/* Ready is whoever could serve one request more, now. */
+/* The edge is ready when it could serve one more request now. */
 static void ready_answer(struct probe_wait *wait, bool is_up)
 {
     struct edge *edge = wait->edge;
@@ -141,7 +141,7 @@ static void models_answer(struct probe_wait *wait, bool is_up)
 {
     struct slice id = http_path_argument(wait->request, 0);
     struct buffer body;
-    (void)is_up; /* a model that was served is, or will be again */
+    (void)is_up; /* while the engine is down, the model that it served last is still listed */
     buffer_init(&body, MODELS_BYTES);
     if (edge_models_append(wait->edge, &wait->principal, id, &body) == STATUS_OK) {
         http_respond_json(wait->request, 200, buffer_slice(&body));
@@ -164,7 +164,7 @@ static void handle_models(struct forward_call *call)
         wait_for_probe(call, models_answer);
 }
 
-/* Everything that can refuse a request before the engine hears of it, but for its body's form. */
+/* Checks all that can refuse a request before its body is read, and books its memory. */
 static enum status forward_admit(const struct forward_call *call, struct edge_job_options *options)
 {
     struct edge *edge = call->edge;
@@ -182,7 +182,8 @@ static enum status forward_admit(const struct forward_call *call, struct edge_jo
     return STATUS_OK;
 }
 
-/* A body that names no model means the one that the engine serves. */
+/* Checks that the tenant may use the request's model. A body without a model means the model that
+ * the engine serves. */
 static enum status forward_model(struct edge *edge, const struct edge_job_options *options)
 {
     bool is_allowed;
@@ -200,7 +201,7 @@ static enum status forward_model(struct edge *edge, const struct edge_job_option
     return STATUS_OK;
 }
 
-/* What the body decides: whether the tenant may have its model, how urgent the request is. */
+/* Checks the model that the body names, and decides the request's class. */
 static enum status forward_class(struct edge *edge, struct edge_job_options *options)
 {
     struct edge_class found;
@@ -212,7 +213,8 @@ static enum status forward_class(struct edge *edge, struct edge_job_options *opt
     return STATUS_OK;
 }
 
-/* Budgets are known from the ledger, which only a thread that may wait can ask. */
+/* Whether a budget's sums must be read from the ledger first. Reading waits for the disk, so
+ * another thread does it. */
 static bool forward_reads_sums(const struct edge_job_options *options)
 {
     return (options->route.flags & EDGE_ROUTE_LIMITED) != 0 &&
@@ -220,18 +222,18 @@ static bool forward_reads_sums(const struct edge_job_options *options)
                             options->principal->key_id);
 }
 
-/* A request whose large body is checked on the scanner's thread. The body is taken from the
- * request, since the client may leave meanwhile; the engine gets the same bytes. */
+/* A request that a worker's thread prepares, because its body is large or sums must be read. The
+ * body is taken from the request, because the client may leave meanwhile. */
 struct forward_scan {
     struct loop_worker_task task;
     struct forward_scan *previous;
     struct forward_scan *next;
     struct edge *edge;
-    struct http_request *request; /* NULL once gone */
+    struct http_request *request; /* NULL once the request is gone */
     struct edge_access access;
     struct principal principal;
     struct edge_job_options options;
-    bool reads_sums; /* of a tenant with a budget, once a day */
+    bool reads_sums; /* needed once a day for a tenant or key with a budget */
     struct quota_sums sums;
     enum status status;
     struct error_note note;
@@ -249,7 +251,7 @@ static void scan_free(struct forward_scan *scan)
     mem_free(scan);
 }
 
-/* On the scanner's thread. */
+/* On a worker's thread. */
 static void scan_work(struct loop_worker_task *task)
 {
     struct forward_scan *scan = (struct forward_scan *)task;
@@ -271,7 +273,7 @@ static void scan_gone(void *context, bool is_early)
     scan->request = NULL;
 }
 
-/* Suspending ends the tenant's jobs; this one is none yet. */
+/* Suspending a tenant cancels its jobs. This request was not a job yet, so it is checked here. */
 static enum status scan_check_open(const struct forward_scan *scan)
 {
     struct tenant tenant;
@@ -294,7 +296,7 @@ static void scan_done(struct loop_worker_task *task)
         scan->status = scan_check_open(scan);
     if (scan->status == STATUS_OK && scan->request != NULL)
         scan->status = forward_class(edge, &scan->options);
-    if (scan->request != NULL) /* whoever answers it next says so itself */
+    if (scan->request != NULL) /* from here on, edge_job or nobody watches the request */
         http_on_gone(scan->request, NULL, NULL);
     if (scan->request == NULL) {
         handle_over(edge, &scan->access, 499);
@@ -307,7 +309,7 @@ static void scan_done(struct loop_worker_task *task)
     scan_free(scan);
 }
 
-/* `options` keeps its hold unless this is OK. */
+/* On OK the scan owns options->hold; on a failure the caller keeps it. */
 static enum status scan_start(struct edge_job_options *options)
 {
     struct edge *edge = options->edge;
@@ -392,7 +394,7 @@ static void handle_generation(struct forward_call *call)
     forward(call, EDGE_STREAM_GENERATION);
 }
 
-/* Work on a text: the engine's answer is no stream, and has no form. */
+/* Tokenizing and detokenizing: the engine's answer is not a stream, so the form is not used. */
 static void handle_text(struct forward_call *call)
 {
     forward(call, EDGE_STREAM_GENERATION);
@@ -440,7 +442,8 @@ static const struct {
 };
 enum { ROUTES = sizeof routes / sizeof routes[0] };
 
-/* Who may use the route at all, and whether it can be counted. */
+/* Authenticates the caller, checks the route's scope, and refuses a counted route while the ledger
+ * cannot be written. */
 static enum status handle_check(struct forward_call *call)
 {
     if ((call->route.flags & EDGE_ROUTE_OPEN) != 0)

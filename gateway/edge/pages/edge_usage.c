@@ -86,7 +86,8 @@ static void call_gone(void *context, bool is_early)
 
 /* --- from the handlers --- */
 
-/* A client can leave answers unread for as long as it likes, on each of its streams. */
+/* Bounds the calls of a tenant, because a client can leave the answer on each of its HTTP/2 streams
+ * unread for as long as it likes. */
 static enum status create_check_room(const struct edge *edge, const char *tenant_id)
 {
     uint32_t own = 0;
@@ -129,13 +130,13 @@ enum status edge_usage_create(struct edge_usage_call **out, struct edge *edge,
 
 enum status edge_usage_start(struct edge_usage_call *call)
 {
-    /* Without a tenant the reader would sum up everybody's. */
+    /* Without a tenant the reader would return the sums of all tenants. */
     ASSERT(call->task.query.tenant_id[0] != '\0');
     edge_usage_form_fill(&call->form, &call->task.query);
     call->task.done = call_done;
     enum status status = ledger_usage_ask(call->edge->usage, &call->task);
     if (status == STATUS_OK)
-        http_on_gone(call->request, call_gone, call); /* the answer comes through the loop: later */
+        http_on_gone(call->request, call_gone, call); /* loop_post runs call_answer later */
     else
         edge_usage_destroy(call);
     return status;

@@ -18,7 +18,7 @@ enum {
     REQUESTS_USUAL = 100,
 };
 
-/* The last second of year 9999: what follows is no time. */
+/* The last second of the year 9999; later times are refused. */
 static const int64_t TIME_MAX_S = INT64_C(253402300799);
 
 static const struct width {
@@ -40,7 +40,7 @@ enum piece {
     BATCH,
     AFTER,
     ORDER,
-    PIECES, /* those behind are lists */
+    PIECES, /* the parameters after this one are lists */
     GROUP_BY,
     TENANTS,
     KEYS,
@@ -90,7 +90,7 @@ struct reading {
     enum edge_usage_kind kind;
     struct edge_usage_form *form;
     struct ledger_usage_filter *filter;
-    struct slice pieces[PIECES]; /* bytes NULL: not given */
+    struct slice pieces[PIECES]; /* bytes NULL: the parameter is not given */
     uint32_t seen;               /* bits of enum piece */
 };
 
@@ -104,8 +104,8 @@ static int hex_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes percent-encoding, reads a plus as the space that clients write so, and ends the text with
- * a NUL. False when it is no such text, does not fit, or has control characters. */
+/* Undoes percent-encoding, reads a plus as a space, and ends the text with a NUL. Returns false
+ * when the encoding is wrong, the text does not fit, or it has control characters. */
 static bool decode(struct slice text, char *out, size_t capacity)
 {
     size_t length = 0;
@@ -129,7 +129,7 @@ static bool decode(struct slice text, char *out, size_t capacity)
     return true;
 }
 
-/* The next word of a list between commas, a comma being "," or "%2C"; false behind the last one. */
+/* The next word of a list; words are separated by "," or "%2C". False after the last word. */
 static bool word_next(struct slice list, size_t *at, struct slice *word)
 {
     size_t start = *at;
@@ -173,7 +173,7 @@ static enum status read_group(const struct reading *reading, struct slice word)
     return STATUS_OK;
 }
 
-/* Ids have letters, digits, _ and -; those of tokens' subjects too. */
+/* Ids consist of letters, digits, _ and -; so do the ids that are made from a token's subject. */
 static bool word_is_id(const char *word)
 {
     size_t length = 0;
@@ -285,7 +285,7 @@ static enum status read_number(const char *name, struct slice text, int64_t most
     for (size_t i = 0; i < text.length; i++) {
         if (text.bytes[i] < '0' || text.bytes[i] > '9')
             FAIL_PARAM(STATUS_INVALID, name, "%s must be a whole number.", name);
-        if (number <= most / 10) /* no digit behind it makes it right again */
+        if (number <= most / 10) /* else too large: it stays so, whatever digits follow */
             number = number * 10 + (text.bytes[i] - '0');
         else
             number = INT64_MAX;
@@ -318,7 +318,7 @@ static enum status read_width(const struct reading *reading, const struct width 
     FAIL_PARAM(STATUS_INVALID, "bucket_width", "bucket_width must be 1m, 1h or 1d.");
 }
 
-/* A page is named by the start of its first bucket. */
+/* A page's name is "page_" and the start of its first bucket, Unix time. */
 static enum status read_page(struct slice text, struct edge_usage_form *out)
 {
     if (text.bytes == NULL)
@@ -345,7 +345,7 @@ static enum status read_times(const struct reading *reading, int64_t now_s)
     else if (reading->kind != EDGE_USAGE_REQUESTS)
         FAIL_PARAM(STATUS_INVALID, "start_time", "start_time is missing.");
     else
-        end_s = TIME_MAX_S + 1; /* all there are, those of a clock that ran ahead too */
+        end_s = TIME_MAX_S + 1; /* all rows, also those written while the clock was ahead */
     if (pieces[END_TIME].bytes != NULL)
         TRY(read_number("end_time", pieces[END_TIME], TIME_MAX_S, &end_s));
     if (end_s <= start_s)
@@ -356,7 +356,7 @@ static enum status read_times(const struct reading *reading, int64_t now_s)
     return STATUS_OK;
 }
 
-/* A row is named "row_" and its number. */
+/* A row's name is "row_" and its number. */
 static enum status read_after(struct slice text, struct edge_usage_form *out)
 {
     if (text.bytes == NULL)
@@ -378,8 +378,8 @@ static enum status read_choice(const char *name, struct slice text, const char *
     return STATUS_OK;
 }
 
-/* OpenAI's batch is our class of that name; what is not batch are the other classes. Work on text
- * alone is no completion, so it is in neither. */
+/* OpenAI's batch=true selects the class batch, and batch=false selects the other classes. The class
+ * "text" (work on text alone) is in neither, because it is not a completion. */
 static enum status read_batch(const struct reading *reading)
 {
     bool is_batch = false;

@@ -43,7 +43,8 @@ static void render_own(const struct edge_usage_form *form, const struct ledger_u
     buffer_append_char(out, '}');
 }
 
-/* "priority" for realtime, as the answers say that the tenants saw. */
+/* The service_tier of a class, such as "priority" for realtime: the word that the tenants' own
+ * answers carry. */
 static const char *organization_tier(const char *name)
 {
     enum service_class class;
@@ -73,7 +74,7 @@ static void render_organization(const struct edge_usage_form *form,
     buffer_append_char(out, '}');
 }
 
-/* Nine decimals, exact: no floating point has been near it. */
+/* Writes the amount with nine decimals. It is exact, because only integers are used. */
 static void render_costs(const struct edge_usage_form *form, const struct ledger_usage_row *row,
                          const char *currency, struct buffer *out)
 {

@@ -6,7 +6,7 @@
 
 enum { FIELDS_MAX = 16 };
 
-/* One of a few words: what a client wrote may be anything. */
+/* Returns one of the known methods or "other", because a client may write anything there. */
 static const char *begin_method(struct slice method)
 {
     static const char *const known[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"};

@@ -5,5 +5,5 @@
 size_t edge_heap_bytes(void)
 {
     struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd; /* large blocks have mappings of their own */
+    return info.uordblks + info.hblkhd; /* hblkhd: large blocks, which are mapped one by one */
 }

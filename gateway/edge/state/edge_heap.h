@@ -1,13 +1,14 @@
-/* edge_heap: how much of the heap is in use.
+/* edge_heap: how many bytes of this process's heap are in use.
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     –
- * Not here: whose requests hold how much (edge_memory).
+ * Cost:     one mallinfo2, which locks each of the allocator's arenas for a moment.
+ * Not here: how much each tenant's requests hold (edge_memory).
  */
 #pragma once
 
 #include <stddef.h>
 
-/* Bytes in use, now. */
+/* Bytes that malloc has given out and not got back, large blocks with mappings of their own
+ * included. */
 size_t edge_heap_bytes(void);

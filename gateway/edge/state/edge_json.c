@@ -20,7 +20,7 @@ static enum status walk_broken(void)
     FAIL(STATUS_PROTOCOL, "the engine sent a frame that is not JSON");
 }
 
-/* `at` is on the opening quote; afterwards behind the closing one. */
+/* Moves `at` from the opening quote to the byte after the closing one. */
 static enum status walk_skip_string(struct slice text, size_t *at)
 {
     for (size_t i = *at + 1; i < text.length; i++) {
@@ -34,7 +34,8 @@ static enum status walk_skip_string(struct slice text, size_t *at)
     return walk_broken();
 }
 
-/* Over an object or array of any depth up to the limit, its brackets matched by kind. */
+/* Moves `at` past an object or array. Its brackets must match by kind, and it may be at most
+ * LIMIT_JSON_DEPTH deep. */
 static enum status walk_skip_container(struct slice text, size_t *at)
 {
     bool is_object[LIMIT_JSON_DEPTH];
@@ -106,7 +107,7 @@ enum status edge_json_array(struct edge_json_walk *walk, struct slice text)
     return walk_open(walk, text, '[');
 }
 
-/* To the start of the next item, over the comma; `found` false on the closing bracket. */
+/* Moves to the start of the next item, past the comma. `found` is false at the closing bracket. */
 static enum status walk_next(struct edge_json_walk *walk, char close, bool *found)
 {
     size_t at = walk_skip_space(walk->text, walk->at);

@@ -4,18 +4,19 @@
 
 enum {
     PARTS = 8,
-    DOOR_PARTS = 3, /* of these are the door's: listener_options */
+    DOOR_PARTS = 3, /* the listener's: LIMIT_UNFINISHED_PART and LIMIT_KNOWN_PART */
     RESERVE_PARTS = 16,
-    UNPROVEN_PARTS = BYTE_SHARES_PARTS + 1, /* what one owner may have, when it is alone */
-    ADDRESS_PARTS = 4,                      /* of that are one address's at most */
+    UNPROVEN_PARTS = BYTE_SHARES_PARTS + 1, /* byte_shares gives a single owner this part */
+    ADDRESS_PARTS = 4,                      /* of that, one address may hold this part */
 };
 
+/* The owner that stands for all requests whose token is not checked yet. */
 static const uint8_t NOBODY[BYTE_SHARES_OWNER_BYTES];
 
 struct edge_memory {
     struct byte_shares *shares;
-    struct byte_shares *addresses;    /* of those whose token is not checked yet */
-    struct byte_shares_hold unproven; /* empty: it keeps nobody's entry, to read its sum */
+    struct byte_shares *addresses;    /* of requests whose token is not checked yet */
+    struct byte_shares_hold unproven; /* empty; it keeps NOBODY's entry, whose sum is shown */
     struct edge_metrics *metrics;
 };
 

@@ -15,7 +15,7 @@ static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind 
                        is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
 }
 
-/* What waits, is read again, is cut short. */
+/* Requests that wait, that are sent or counted again, and that are cancelled. */
 static void init_waiting(struct edge_metrics *metrics)
 {
     static const char *const reasons[EDGE_CANCEL_COUNT] = {"client",   "slow_reader", "deadline",
@@ -44,7 +44,7 @@ static void init_waiting(struct edge_metrics *metrics)
                    "Streams that are held back because their client does not read.");
 }
 
-/* What is told for each class of service. */
+/* The metrics with a label for the class of service. */
 static void init_classes(struct edge_metrics *metrics)
 {
     static const char *const reasons[EDGE_REFUSAL_COUNT] = {"tenant", "all", "deadline"};
@@ -93,12 +93,12 @@ static void init_quotas(struct edge_metrics *metrics)
     }
 }
 
-/* Who was not let in, and issuers' keys. */
+/* Refused credentials, and fetches of issuers' keys. */
 static void init_identity(struct edge_metrics *metrics)
 {
     static const char *const results[2] = {"failed", "ok"};
     char labels[80];
-    for (int i = 1; i < AUTH_REFUSALS; i++) { /* 0 is none */
+    for (int i = 1; i < AUTH_REFUSALS; i++) { /* 0 means no refusal */
         snprintf(labels, sizeof labels, "method=\"%s\",reason=\"%s\"",
                  auth_refusals_method((enum auth_refusal)i),
                  auth_refusals_word((enum auth_refusal)i));

@@ -9,7 +9,7 @@
 
 enum { LOOK_EVERY_MS = 60000 };
 
-/* A file as it was last read; all zero when it was not there. */
+/* The state of a file when it was last looked at; all zero when it did not exist. */
 struct reload_file {
     char *path;
     struct timespec changed;
@@ -19,17 +19,17 @@ struct reload_file {
 struct edge_reload {
     struct edge *edge;
     const struct config_sources *sources;
-    const struct config *first; /* the caller's: whoever kept a text of it may go on */
-    const struct config *last;  /* ours, NULL before the first reload */
+    const struct config *first; /* the caller's; kept, because others point to its texts */
+    const struct config *last;  /* owned here; NULL before the first reload */
     struct reload_file cert;
     struct reload_file key;
     struct loop_timer *timer;
-    int parent_descriptor; /* -1: nobody to tell */
+    int parent_descriptor; /* -1: there is no parent to tell */
     void (*changed)(void *context, const struct config *config);
     void *context;
 };
 
-/* True when it differs from what was seen last. */
+/* Looks at the file and returns whether it has changed since the last look. */
 static bool file_look(struct reload_file *file)
 {
     struct stat about;
@@ -44,7 +44,7 @@ static bool file_look(struct reload_file *file)
     return is_other;
 }
 
-/* Both listeners have the files' contents, or neither, and the first one to fail says why. */
+/* Both listeners take the new certificate, or neither does. The first failure is returned. */
 static enum status reload_tls(struct edge_reload *reload)
 {
     (void)file_look(&reload->cert);
@@ -61,7 +61,8 @@ static void reload_refused(void)
     log_failure(LOG_ERROR, "reload_refused");
 }
 
-/* Whoever renews a certificate need not know of us; a half-written pair is looked at again. */
+/* Once a minute: a renewed certificate is taken without a signal. A pair of files that does not
+ * match yet, because it is still being written, is tried again at the next look. */
 static void reload_look(void *context)
 {
     struct edge_reload *reload = context;
@@ -74,7 +75,9 @@ static void reload_look(void *context)
         LOG(LOG_INFO, "certificate_reloaded");
         return;
     }
-    reload->cert.inode = 0; /* it may be authorities or lists that were wrong: look again */
+    /* Forces another try at the next look: a file that is not watched may have been wrong, such as
+     * the clients' authorities or their revocation list. */
+    reload->cert.inode = 0;
     reload_refused();
 }
 

@@ -1,7 +1,7 @@
-/* edge_state: what all parts of one running edge share.
+/* edge_state: the members that all parts of one running edge share.
  *
  * Owns:     nothing by itself; edge.c opens and closes every member.
- * Thread:   the loop's thread, but for metrics and what auth and ledger allow.
+ * Thread:   the loop's thread, except for metrics, `told`, and what auth and ledger allow.
  * Cost:     –
  * Not here: any behaviour.
  */
@@ -41,8 +41,8 @@ struct edge {
     struct ledger *ledger;
     struct ledger_usage *usage;
     struct quota *quota;
-    struct usage_redis *redis;           /* NULL: there is none */
-    struct edge_usage_call *usage_calls; /* all that are on their way */
+    struct usage_redis *redis;           /* NULL: no Redis is configured */
+    struct edge_usage_call *usage_calls; /* all that are not freed yet */
     struct http1_client *client;
     struct edge_probe *probe;
     struct edge_prompts *prompts;
@@ -50,28 +50,28 @@ struct edge {
     struct edge_memory *memory;
     struct edge_pace *pace;
     struct edge_proof *proof;       /* of the public listener */
-    struct edge_proof *admin_proof; /* of the other */
+    struct edge_proof *admin_proof; /* of the admin listener */
     struct edge_keys *keys;
     struct loop_worker *scanner;     /* checks large bodies */
-    struct loop_worker *sums_worker; /* the same where sums of the month are to be read before */
-    struct forward_scan *scans;      /* all that are with it */
+    struct loop_worker *sums_worker; /* checks bodies after reading the sums of a budget */
+    struct forward_scan *scans;      /* all requests that are with one of the two workers */
     struct edge_replay *replay;
     struct edge_metrics metrics;
     struct tls_context *public_tls;
     struct tls_context *admin_tls;
-    struct cors *cors; /* of the public listener; NULL: no origins */
+    struct cors *cors; /* of the public listener; NULL: no origins are allowed */
     struct listener *public_listener;
     struct listener *admin_listener;
-    struct edge_job *jobs; /* all that are not settled and over */
-    _Atomic(struct edge_settle *)
-        told;                        /* by the ledger, not yet seen by the loop; last one first */
+    struct edge_job *jobs; /* all that are not freed yet, newest first */
+    /* Rows that the ledger has reported on and the loop has not seen yet, newest first. */
+    _Atomic(struct edge_settle *) told;
     struct loop_timer *settle_timer; /* due at the end of a turn in which rows were queued */
-    bool has_queued;                 /* it is armed */
+    bool has_queued;                 /* rows were queued in this turn */
     uint32_t jobs_running;
     uint32_t readers_paused;
     struct buffer scratch;    /* one frame on its way to a client */
-    uint32_t connections_max; /* of the public listener: what descriptors allow */
-    bool is_leaving;          /* /ready says no */
-    bool is_draining;         /* and nothing new is taken */
-    const char *sandbox;      /* for /ready */
+    uint32_t connections_max; /* of the public listener, bounded by the descriptors */
+    bool is_leaving;          /* SIGTERM has come: /ready answers "not ready" */
+    bool is_draining;         /* new requests are refused */
+    const char *sandbox;      /* what /ready says about the sandbox */
 };
