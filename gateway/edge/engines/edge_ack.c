@@ -38,7 +38,7 @@ uint64_t edge_ack_run_end(const struct edge_ack *ack, uint64_t record_seq)
     return record_seq;
 }
 
-/* Bits behind the prefix are cleared as it moves, so that their places are free for what comes. */
+/* Moves the prefix over marked records and clears their bits, whose places later records need. */
 static void mark_advance(struct edge_ack *ack)
 {
     while (ack->prefix < ack->last && edge_ack_is_marked(ack, ack->prefix + 1)) {
@@ -66,7 +66,7 @@ void edge_ack_skip(struct edge_ack *ack, uint64_t first, uint64_t last)
 {
     if (first <= ack->prefix + 1 && last > ack->prefix &&
         last - ack->prefix > LIMIT_FINAL_RECORDS) {
-        edge_ack_reset(ack, last); /* everything that was marked lies before it */
+        edge_ack_reset(ack, last); /* all marks lie before `last` */
         return;
     }
     uint64_t from = first > ack->prefix ? first : ack->prefix + 1;

@@ -1,10 +1,11 @@
-/* edge_ack: which final records of the engine are in the ledger: the gapless prefix of them.
+/* edge_ack: marks which final records of the engine are in the ledger, and up to which number all
+ * of them are.
  *
  *   prefix                                                    prefix + LIMIT_FINAL_RECORDS
- *     │ 1 1 0 1 0 0 1 …                                            │
- *     └─ everything up to here is counted: this is what the engine may forget
+ *     │ 0 1 1 0 1 0 0 …                                            │
+ *     └─ all records up to here are counted, so the engine may forget them
  *
- * Owns:     one bit a record, 16 KiB: as many as an engine keeps.
+ * Owns:     one bit for each record that an engine keeps (LIMIT_FINAL_RECORDS), 16 KiB.
  * Thread:   the loop's thread.
  * Cost:     O(1) a mark, amortised; no allocation.
  * Not here: telling the engine, reading records again (edge_replay).
@@ -17,21 +18,22 @@
 #include "config/base/limits.h"
 
 struct edge_ack {
-    uint64_t prefix; /* all records up to it are counted */
-    uint64_t last;   /* the highest one marked; at least prefix */
+    uint64_t prefix; /* all records up to this number are counted */
+    uint64_t last;   /* the highest number that is marked; at least prefix */
     uint64_t bits[LIMIT_FINAL_RECORDS / 64];
 };
 
-/* Forgets all marks: the engine says that everything up to `prefix` is acknowledged. */
+/* Forgets all marks; the engine says that all records up to `prefix` are acknowledged. */
 void edge_ack_reset(struct edge_ack *ack, uint64_t prefix);
-/* A record is counted. Nothing happens for one that was marked before, nor for one too far ahead to
- * be kept: it is read again from the engine when its turn comes. */
+/* Marks a record as counted. A record that lies too far ahead is not marked; it is read again from
+ * the engine later. */
 void edge_ack_mark(struct edge_ack *ack, uint64_t record_seq);
-/* Records from `first` to `last` do not exist any more: as good as counted. */
+/* Marks the records from `first` to `last`, which no longer exist, as counted. */
 void edge_ack_skip(struct edge_ack *ack, uint64_t first, uint64_t last);
 bool edge_ack_is_marked(const struct edge_ack *ack, uint64_t record_seq);
-/* The last one of those behind `record_seq` that are marked without a gap; itself: none is. O(n) of
- * them. */
+/* The last record of the unbroken run of marked records that follows `record_seq`; `record_seq`
+ * itself when the next one is not marked. O(length of the run). */
 uint64_t edge_ack_run_end(const struct edge_ack *ack, uint64_t record_seq);
-/* Records are marked behind one that is not: somebody else's, or one that never reached us. */
+/* Whether a record is marked while an earlier one is not: the earlier one belongs to a request that
+ * still runs, or its stream did not reach this edge. */
 bool edge_ack_has_gap(const struct edge_ack *ack);

@@ -6,13 +6,13 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 
-/* A healthy engine answers in well under a millisecond; its loop thread never computes. Its
- * metrics are some 20 KiB of text, its stats some hundred bytes. */
+/* A healthy engine answers in well under a millisecond, because its loop's thread never computes.
+ * Its metrics are about 20 KiB of text, its stats some hundred bytes. */
 enum {
     CHECK_TIMEOUT_MS = 2000,
     CHECK_EVERY_MS = 5000,
     CHECK_AGAIN_MS = 50,      /* doubled at each failure */
-    CHECK_AGAIN_MS_MAX = 200, /* a refused connect costs microseconds */
+    CHECK_AGAIN_MS_MAX = 200, /* short, because a refused connect costs microseconds */
     STATS_BYTES_MAX = 64 * 1024,
     METRICS_BYTES_MAX = 1024 * 1024,
 };
@@ -29,15 +29,15 @@ struct edge_probe {
     struct metric *gauge;
     struct metric *foreign;
     struct edge_probe_engine engine;
-    struct edge_probe_engine found; /* by the check under way */
-    struct buffer incoming;         /* the body that is coming */
-    struct buffer metrics;          /* those of the last check that went well */
+    struct edge_probe_engine found; /* the result of the check under way */
+    struct buffer incoming;         /* the body of the answer under way */
+    struct buffer metrics;          /* the metrics of the last good check */
     uint32_t again_ms;
     int code;
     bool is_checking;
-    bool is_draining; /* says the engine of the check under way */
-    bool is_suspect;  /* another check is wanted behind the one under way */
-    bool is_told;     /* the log has heard of the foreign engine */
+    bool is_draining; /* in the check under way the engine says that it drains */
+    bool is_suspect;  /* another check must follow the one under way */
+    bool is_told;     /* the other protocol is logged already */
 };
 
 static void check_body(void *context, struct slice bytes)
@@ -77,7 +77,8 @@ static void check_log(struct edge_probe *probe)
         metric_set(probe->foreign, is_foreign ? 1 : 0);
 }
 
-/* Waiters are taken off one by one: the one that is told may make another leave. */
+/* Ends a check. Waiters are taken off one by one, because one that is told may make another leave.
+ * */
 static void check_over(struct edge_probe *probe, enum edge_probe_state state)
 {
     loop_timer_disarm(probe->timeout);
@@ -110,7 +111,8 @@ static void check_send(struct edge_probe *probe, const char *head,
         probe->exchange = exchange;
         return;
     }
-    probe->found = probe->engine; /* all connections in use say nothing about the engine */
+    /* BUSY: no free connection; that tells nothing about the engine */
+    probe->found = probe->engine;
     check_over(probe, status == STATUS_BUSY ? probe->engine.state : EDGE_PROBE_DOWN);
 }
 
@@ -128,7 +130,7 @@ static void metrics_ended(void *context, enum status status)
     check_over(probe, EDGE_PROBE_UP);
 }
 
-/* A text member, cut to its room; "" when there is none. */
+/* Copies a text member, cut to `capacity`; "" when there is none. */
 static void stats_text(const json_t *root, const char *name, char *out, size_t capacity)
 {
     const char *text = json_string_value(json_object_get(root, name));
@@ -270,7 +272,8 @@ void edge_probe_listen(struct edge_probe *probe,
     probe->context = context;
 }
 
-/* From the loop, not under the caller's feet. Behind failures the next check is near anyway. */
+/* The check starts from the loop, not inside this call. While the engine is not up, the next check
+ * is near anyway. */
 void edge_probe_suspect(struct edge_probe *probe)
 {
     if (probe->is_checking)

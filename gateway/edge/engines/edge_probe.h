@@ -1,11 +1,13 @@
-/* edge_probe: does the engine answer, which one is it, and what do its metrics say.
+/* edge_probe: checks the engine's health: whether it answers, which engine it is, and its metrics.
  *
- * Owns:     at most one check under way, the timer of the next, the engine's metrics.
+ * Owns:     at most one check under way, the timer of the next one, the engine's metrics.
  * Thread:   the loop's thread.
- * Cost:     however many ask at once, two exchanges: /internal/v1/stats and /metrics.
+ * Cost:     two exchanges a check (/internal/v1/stats and /metrics), however many callers wait for
+ *           it.
  * Not here: /ready's answer (edge_forward), what waits for the engine (edge_wait, edge_replay).
  *
- * Every 5 s while the engine is up; while it is not, after 50, 100 and then 200 ms.
+ * A check runs every 5 s while the engine is up. While it is not, the next checks follow after 50
+ * ms, 100 ms and then every 200 ms.
  */
 #pragma once
 
@@ -24,19 +26,19 @@ enum edge_probe_state {
     EDGE_PROBE_FOREIGN,  /* speaks another protocol: nothing may be sent to it */
 };
 
-/* What the last check has found. */
+/* The result of the last check. While the engine is down, all but `state` keep their last value. */
 struct edge_probe_engine {
     enum edge_probe_state state;
     uint32_t protocol;
-    char instance[EDGE_PROBE_INSTANCE_BYTES]; /* another one at each start of an engine; stays what
-                                                 it was while the engine is down */
+    char instance[EDGE_PROBE_INSTANCE_BYTES]; /* a new one at each start of an engine */
     char model[LEDGER_MODEL_BYTES];
     int64_t created_s;       /* when the model was loaded, Unix time */
-    uint32_t context;        /* tokens; 0: not said */
-    uint64_t finals_waiting; /* records that it keeps until they are acknowledged */
+    uint32_t context;        /* the longest sequence in tokens; 0: the engine did not say */
+    uint64_t finals_waiting; /* records that the engine keeps until they are acknowledged */
 };
 
-/* Somebody who waits for the answer; the storage is the asker's, until it is told or leaves. */
+/* A caller that waits for a check's result. The caller owns the storage and keeps it until `told`
+ * is called or edge_probe_leave returns. */
 struct edge_probe_waiter {
     struct edge_probe_waiter *previous;
     struct edge_probe_waiter *next;
@@ -44,24 +46,29 @@ struct edge_probe_waiter {
     void *context;
 };
 
-/* `gauge` becomes 1 or 0 after each check; `foreign` (may be NULL) 1 while the engine speaks
- * another protocol. */
+/* Makes the checker; the first check starts with the loop. `gauge` becomes 1 after a check that
+ * finds the engine up, else 0. `foreign`, which may be NULL, is 1 while the engine speaks another
+ * protocol. NO_MEMORY. */
 enum status edge_probe_create(struct edge_probe **out, struct loop *loop,
                               struct http1_client *client, struct metric *gauge,
                               struct metric *foreign);
-/* Nobody is told any more. Before the client is destroyed. */
+/* Ends all checks without calling anybody. Call it before the client is destroyed. */
 void edge_probe_destroy(struct edge_probe *probe);
+/* Starts a check, or joins the one under way; waiter->told gets the result, perhaps before this
+ * returns. */
 void edge_probe_ask(struct edge_probe *probe, struct edge_probe_waiter *waiter);
+/* Stops waiting. */
 void edge_probe_leave(struct edge_probe *probe, struct edge_probe_waiter *waiter);
-/* `checked` runs after every check, before the waiters are told; at most one listener. */
+/* Sets the one function that runs after every check, before the waiters are told. */
 void edge_probe_listen(struct edge_probe *probe,
                        void (*checked)(void *context, const struct edge_probe_engine *engine),
                        void *context);
-/* An exchange was cut, or could not be begun: checks at once, behind a check under way. */
+/* An exchange with the engine broke: checks at once, or once more after a check under way. */
 void edge_probe_suspect(struct edge_probe *probe);
+/* The last result; valid as long as `probe`. */
 const struct edge_probe_engine *edge_probe_engine(const struct edge_probe *probe);
 /* "up", "down", "draining" or "other protocol". */
 const char *edge_probe_word(const struct edge_probe *probe);
-/* The engine's own metrics as of the last check, at most 5 s old; empty while it is down. Valid
- * until the loop goes on. */
+/* The text of the engine's own metrics as of the last check; empty while the engine is not up.
+ * Valid until the caller returns to the loop. */
 struct slice edge_probe_metrics(const struct edge_probe *probe);

@@ -12,22 +12,22 @@ enum {
     ANSWER_BYTES_MAX = 1024 * 1024, /* LIMIT_PROMPTS rows are 40 KiB */
     AGAIN_MS = 100,
     AGAIN_MS_MAX = 5000,
-    CUTS_MOST = 3, /* then a prompt does not hold up readiness any more */
+    CUTS_MOST = 3, /* broken exchanges after which a prompt no longer delays readiness */
     HEX_BYTES = 33,
 };
 
 struct item {
     struct item *next;
     uint8_t domain[16];
-    char id[LIMIT_ID_BYTES]; /* "" until its row is there */
+    char id[LIMIT_ID_BYTES]; /* "" until the directory has its row */
     struct edge_prompts_figures figures;
-    uint64_t hits_before; /* of engines before this one */
+    uint64_t hits_before; /* hits of earlier engines */
     uint64_t hit_tokens_before;
     struct edge_prompts_waiter *waiter;
     uint32_t cuts;
-    bool holds_ready;
-    bool is_tentative; /* somebody is about to make its row */
-    bool is_listed;    /* by the directory, in edge_prompts_sync */
+    bool holds_ready;  /* the edge is not ready before it is published */
+    bool is_tentative; /* between edge_prompts_publish and edge_prompts_settle */
+    bool is_listed;    /* the directory has it; set during edge_prompts_sync */
 };
 
 enum asked { ASKED_LIST, ASKED_PUBLISH, ASKED_UNPUBLISH };
@@ -36,7 +36,7 @@ struct edge_prompts {
     struct loop *loop;
     struct http1_client *client;
     struct tenants *tenants;
-    pthread_mutex_t look; /* the list and the items' figures; the loop alone changes them */
+    pthread_mutex_t look; /* guards the list and the items' figures; only the loop changes them */
     struct item *items;   /* oldest first */
     struct http1_exchange *exchange;
     enum asked asked;
@@ -45,8 +45,8 @@ struct edge_prompts {
     uint32_t again_ms;
     bool is_waiting; /* `again` is armed */
     bool is_up;
-    bool is_known;    /* what this engine has was read */
-    bool is_list_due; /* its hits are wanted */
+    bool is_known;    /* this engine's list was read */
+    bool is_list_due; /* the list must be read again for its hits */
     int code;
     char instance[EDGE_PROBE_INSTANCE_BYTES];
     struct buffer body; /* of the request under way */
@@ -80,7 +80,8 @@ static struct item *item_find_leaving(const struct edge_prompts *prompts)
     return item;
 }
 
-/* One whose content is there: the row's, or its waiter's. */
+/* The oldest prompt that must be published and whose content is at hand: in its row or its waiter.
+ * */
 static struct item *item_find_wanted(const struct edge_prompts *prompts)
 {
     struct item *item = prompts->items;
@@ -90,7 +91,7 @@ static struct item *item_find_wanted(const struct edge_prompts *prompts)
     return item;
 }
 
-/* NULL without memory. */
+/* Appends an item to the list; NULL without memory. */
 static struct item *item_add(struct edge_prompts *prompts, const uint8_t domain[16],
                              enum edge_prompts_state state)
 {
@@ -159,7 +160,7 @@ static enum status tell_unavailable(void)
                        "The engine is not there now; try again shortly.");
 }
 
-/* Those whose turn has not come hear that there is no engine. */
+/* Unless an exchange is under way, tells all waiters that there is no engine. */
 static void tell_all(struct edge_prompts *prompts)
 {
     for (struct item *item = prompts->items; item != NULL; item = item->next) {
@@ -196,7 +197,7 @@ static bool answer_domain(const json_t *row, uint8_t out[16])
     return true;
 }
 
-/* A prompt that this engine has: ours, or left over from before. */
+/* Reads a prompt that this engine has: one of the directory, or one that must be removed. */
 static void list_row(struct edge_prompts *prompts, const json_t *row)
 {
     uint8_t domain[16];
@@ -204,7 +205,7 @@ static void list_row(struct edge_prompts *prompts, const json_t *row)
         return;
     struct item *item = item_find(prompts, domain);
     if (item == NULL) {
-        (void)item_add(prompts, domain, EDGE_PROMPTS_LEAVING); /* else the next list tells of it */
+        (void)item_add(prompts, domain, EDGE_PROMPTS_LEAVING); /* without memory: next time */
         return;
     }
     if (item->figures.state == EDGE_PROMPTS_LEAVING)
@@ -215,7 +216,8 @@ static void list_row(struct edge_prompts *prompts, const json_t *row)
     item->figures.hit_tokens = item->hit_tokens_before + answer_count(row, "hit_tokens");
     pthread_mutex_unlock(&prompts->look);
     item->holds_ready = false;
-    item_set(prompts, item, EDGE_PROMPTS_PUBLISHED, ""); /* last: who sees it sees the rest too */
+    /* Last, so that a thread that sees PUBLISHED sees the other figures too. */
+    item_set(prompts, item, EDGE_PROMPTS_PUBLISHED, "");
     item_tell(item, STATUS_OK);
 }
 
@@ -231,7 +233,7 @@ static bool list_over(struct edge_prompts *prompts, const json_t *root)
     return true;
 }
 
-/* The engine's refusal as a note of ours. */
+/* Turns the engine's refusal into this process's error note. */
 static enum status refused_status(const json_t *root, int code)
 {
     const json_t *error = json_object_get(root, "error");
@@ -270,7 +272,7 @@ static void publish_over(struct edge_prompts *prompts, struct item *item, const 
         item_drop(prompts, item);
 }
 
-/* Room on the cap: what was refused may fit now. */
+/* A prompt was removed: prompts that the engine refused may fit now and are tried again. */
 static void unpublish_over(struct edge_prompts *prompts, struct item *item)
 {
     item_drop(prompts, item);
@@ -280,7 +282,7 @@ static void unpublish_over(struct edge_prompts *prompts, struct item *item)
     }
 }
 
-/* True when the engine has said something that can be understood. */
+/* Handles the engine's answer; returns whether it was usable. */
 static bool ended_read(struct edge_prompts *prompts, struct item *item)
 {
     json_t *root = json_loadb(prompts->incoming.bytes != NULL ? prompts->incoming.bytes : "",
@@ -291,7 +293,7 @@ static bool ended_read(struct edge_prompts *prompts, struct item *item)
     if (prompts->asked == ASKED_LIST)
         is_done = is_done && list_over(prompts, root);
     else if (item == NULL || (prompts->asked == ASKED_PUBLISH && is_leaving))
-        is_done = true; /* it is unpublished next */
+        is_done = true; /* pump removes it next */
     else if (prompts->asked == ASKED_UNPUBLISH && is_done)
         unpublish_over(prompts, item);
     else if (prompts->asked == ASKED_PUBLISH && is_done)
@@ -302,7 +304,7 @@ static bool ended_read(struct edge_prompts *prompts, struct item *item)
     return is_done || (is_refused && prompts->asked == ASKED_PUBLISH);
 }
 
-/* It died, was busy or made no sense. */
+/* The engine went away, was busy, or gave an unusable answer. */
 static void ended_badly(struct edge_prompts *prompts, struct item *item)
 {
     if (prompts->asked == ASKED_PUBLISH && item != NULL) {
@@ -362,7 +364,7 @@ static void ask(struct edge_prompts *prompts, enum asked asked, const struct ite
         ended_badly(prompts, item_find(prompts, prompts->asked_domain));
 }
 
-/* {"domain":…, and the members of the content. */
+/* The body is {"domain":…, followed by the members of the prompt's content. */
 static void ask_publish(struct edge_prompts *prompts, struct item *item)
 {
     static const char head[] =
@@ -375,7 +377,7 @@ static void ask_publish(struct edge_prompts *prompts, struct item *item)
         buffer_append_slice(&content, item->waiter->content);
     else
         tenant_prompt_content(prompts->tenants, slice_of(item->id), &content);
-    if (content.length == 0) { /* its row has gone: the sync that tells so is on its way */
+    if (content.length == 0) { /* its row was deleted; edge_prompts_sync will follow */
         item_leave(prompts, item);
         buffer_deinit(&content);
         pump(prompts);
@@ -422,12 +424,12 @@ static void again(void *context)
 
 /* --- another engine --- */
 
-/* Nothing of it is known; everything is published again unless it turns out to be there. */
+/* A new engine: all prompts must be published again, except those in its list. */
 static void checked_other(struct edge_prompts *prompts)
 {
     struct item *next = NULL;
     if (prompts->exchange != NULL)
-        http1_exchange_cancel(prompts->exchange); /* with the one before */
+        http1_exchange_cancel(prompts->exchange); /* an exchange with the earlier engine */
     for (struct item *item = prompts->items; item != NULL; item = next) {
         next = item->next;
         item->hits_before = item->figures.hits;
@@ -457,7 +459,7 @@ void edge_prompts_checked(struct edge_prompts *prompts, const struct edge_probe_
         checked_other(prompts);
     }
     prompts->is_list_due = prompts->items != NULL;
-    edge_prompts_sync(prompts); /* for those that expire */
+    edge_prompts_sync(prompts); /* removes prompts that have expired */
 }
 
 bool edge_prompts_is_ready(const struct edge_prompts *prompts)
@@ -495,14 +497,14 @@ void edge_prompts_settle(struct edge_prompts *prompts, const uint8_t domain[16])
     item->is_tentative = false;
 }
 
-/* A row of the directory that may be used now. */
+/* A row of the directory that has not expired. */
 static void sync_row(struct edge_prompts *prompts, const struct tenant_prompt *prompt)
 {
     struct item *item = item_find(prompts, prompt->domain);
     if (item == NULL)
         item = item_add(prompts, prompt->domain, EDGE_PROMPTS_PUBLISHING);
     if (item == NULL)
-        return; /* without memory: the next check of the engine tries again */
+        return; /* without memory: the next health check tries again */
     item->is_listed = true;
     memcpy(item->id, prompt->id, sizeof item->id);
 }

@@ -14,21 +14,21 @@ enum {
     PAGE_RECORDS = 128,
     PAGE_BYTES_MAX = 1024 * 1024, /* a record is about 400 bytes */
     TICK_MS = 250,                /* acknowledgements, gaps, rows that have waited too long */
-    GAP_TICKS = 2,                /* a gap that stands as long is read */
-    ACK_RECORDS = 64,             /* acknowledged at once, without waiting for the tick */
-    ANSWER_MS = 5000,             /* for a page; an acknowledgement has as many ticks */
-    AGAIN_MS = 100,               /* until a record that is awaited has been written; doubled */
+    GAP_TICKS = 2,                /* a gap that lasts so long is read from the engine */
+    ACK_RECORDS = 64,             /* so many are acknowledged without waiting for the tick */
+    ANSWER_MS = 5000,             /* most time for a page, and for an acknowledgement */
+    AGAIN_MS = 100,               /* between two readings while a row waits; doubled each time */
     AGAIN_MS_MAX = 2000,
 };
 
-/* A cut stream's row. */
+/* The row of a cut stream that waits for its record. */
 struct awaited {
     struct awaited *previous, *next;
     struct ledger_row row;
     int64_t until_us;
 };
 
-/* The row of an awaited stream on its own way into the ledger. */
+/* The row of a cut stream that is being committed without its record. */
 struct late_row {
     struct late_row *previous, *next;
     struct edge_replay *replay;
@@ -45,28 +45,28 @@ struct page_row {
 struct edge_replay {
     struct edge *edge;
     const struct edge_replay_jobs *jobs;
-    struct http1_exchange *exchange; /* a page that is read */
+    struct http1_exchange *exchange; /* that reads a page */
     struct http1_exchange *ack_exchange;
     struct loop_timer *tick;
-    struct loop_timer *again; /* a page's deadline; between two readings the next one */
+    struct loop_timer *again; /* a page's deadline; between readings, the next reading */
     struct buffer incoming;
     struct buffer ack_answer;
     int code;
     int ack_code;
-    char instance[EDGE_PROBE_INSTANCE_BYTES]; /* whose records the marks are of; "" = none yet */
-    uint64_t page_after;                      /* records up to it are worked off */
-    uint64_t acknowledged;                    /* what the engine was told */
+    char instance[EDGE_PROBE_INSTANCE_BYTES]; /* the engine that the marks are about; "": none */
+    uint64_t page_after;                      /* the next page begins after this record */
+    uint64_t acknowledged;                    /* up to this record the engine was told */
     uint64_t ack_sent;
     uint32_t again_ms;
-    uint32_t ack_ticks;  /* of the acknowledgement under way */
+    uint32_t ack_ticks;  /* since the acknowledgement under way was sent */
     uint32_t page_count; /* rows of the page */
-    uint32_t page_open;  /* those not committed */
-    uint64_t gap_prefix; /* at the last tick */
-    uint32_t gap_ticks;  /* since when a gap stands behind it */
+    uint32_t page_open;  /* of these, rows that are not committed yet */
+    uint64_t gap_prefix; /* ack.prefix at the last tick */
+    uint32_t gap_ticks;  /* ticks for which there has been a gap after it */
     bool page_has_more;
     bool is_running;
-    bool is_due;   /* read again once the engine is up */
-    bool is_fresh; /* the next page is the first of another engine */
+    bool is_due;   /* records must be read once the engine is up */
+    bool is_fresh; /* the next page is the first one of a new engine */
     bool is_ticking;
     bool is_closed;
     uint32_t waiting;
@@ -121,11 +121,11 @@ static void late_done(void *context, bool is_recorded)
     late_drop(context);
 }
 
-/* Commits a row as it was seen; nobody is told. */
+/* Commits a row with the tokens that the edge has seen, marked estimated. */
 static void late_commit(struct edge_replay *replay, const struct ledger_row *row)
 {
     struct late_row *late = mem_zalloc(1, sizeof *late);
-    ASSERT(late != NULL); /* a row must not be lost: rather start anew and read it again */
+    ASSERT(late != NULL); /* rather than lose a row, restart and read its record again */
     late->replay = replay;
     late->settle.row = *row;
     late->settle.row.is_estimated = true;
@@ -173,7 +173,7 @@ static void ack_ended(void *context, enum status status)
     } else if (status == STATUS_OK && replay->ack_code >= 400 && replay->ack_code < 500) {
         LOG(LOG_WARN, "ack_refused", LOG_NUMBER("record_seq", replay->ack_sent),
             LOG_NUMBER("code", replay->ack_code));
-        replay->is_fresh = true; /* not the ring that was counted: begin with what it says */
+        replay->is_fresh = true; /* the engine has other records than the marks say: start anew */
         replay->is_due = true;
     }
     if (!replay->is_closed)
@@ -273,7 +273,8 @@ static enum status record_final(const json_t *record, struct edge_final *out, in
     return STATUS_OK;
 }
 
-/* A record whose tenant or key nobody knows is counted all the same, under "unknown". */
+/* Finds the record's tenant and key. A record of an unknown tenant or key is counted under
+ * "unknown". */
 static void record_account(struct edge_replay *replay, const json_t *record, struct ledger_row *row)
 {
     uint8_t tenant[16];
@@ -289,8 +290,8 @@ static void record_account(struct edge_replay *replay, const json_t *record, str
         LOG_NUMBER("completion_tokens", row->completion_tokens));
 }
 
-/* The model that ran. A record of an engine before records had one leaves what the row says, else
- * the model that is served now. */
+/* The model that ran. A record without a model, from an older engine, leaves the row's; if that is
+ * empty too, the row gets the model that is served now. */
 static void record_model(const struct edge_replay *replay, const json_t *record,
                          struct ledger_row *row)
 {
@@ -302,7 +303,7 @@ static void record_model(const struct edge_replay *replay, const json_t *record,
                  edge_probe_engine(replay->edge->probe)->model);
 }
 
-/* A row from the record alone: its request belongs to an edge that is no more. */
+/* Fills a row from the record alone, because the request belongs to an edge that has ended. */
 static void record_row(struct edge_replay *replay, const json_t *record,
                        const struct edge_final *final, int64_t at_us, struct ledger_row *row)
 {
@@ -325,7 +326,7 @@ static void page_row_done(void *context, bool is_recorded)
     struct page_row *row = context;
     struct edge_replay *replay = row->replay;
     if (is_recorded)
-        edge_ack_mark(&replay->ack, row->record_seq); /* else it is read again, behind the gap */
+        edge_ack_mark(&replay->ack, row->record_seq); /* else it stays a gap and is read again */
     if (--replay->page_open == 0 && !replay->is_closed)
         page_over(replay);
 }
@@ -362,8 +363,8 @@ static void page_record(struct edge_replay *replay, const json_t *record,
     metric_add(replay->edge->metrics.rows_replayed, 1);
 }
 
-/* Records are numbered when they are finished, so one that is not in the list is no more: the ring
- * has gone round, or its file is damaged. Nobody can count it. */
+/* Records are numbered when they are complete. So a number that the list leaves out is lost: the
+ * engine's ring has overwritten it, or its file is damaged. Lost records are logged and skipped. */
 static void page_gap(struct edge_replay *replay, uint64_t record_seq)
 {
     uint64_t first = replay->page_after + 1;
@@ -383,13 +384,13 @@ static void page_read_one(struct edge_replay *replay, const json_t *record)
     int64_t record_seq = 0;
     if (!record_number(record, "record_seq", INT64_MAX, &record_seq) ||
         (uint64_t)record_seq <= replay->page_after)
-        return; /* no order: such a page ends the reading, since nothing moves */
+        return; /* out of order: a page of such records ends the reading */
     page_gap(replay, (uint64_t)record_seq);
     replay->page_after = (uint64_t)record_seq;
     if (record_final(record, &final, &at_us) == STATUS_OK) {
         page_record(replay, record, &final, at_us);
     } else {
-        log_failure(LOG_ERROR, "record_broken"); /* it would stand in the way for ever */
+        log_failure(LOG_ERROR, "record_broken"); /* skipped, or it would be a gap for ever */
         edge_ack_mark(&replay->ack, (uint64_t)record_seq);
     }
 }
@@ -437,8 +438,8 @@ static void reading_over(struct edge_replay *replay)
         edge_wait_open(edge->wait);
 }
 
-/* One gap, a paused reader's for instance, may stand for minutes with thousands of records behind
- * it that are counted: those are not read each time. */
+/* A page is done. A gap may last for minutes, for example while a client does not read, with
+ * thousands of counted records after it. Those are skipped, not read each time. */
 static void page_over(struct edge_replay *replay)
 {
     replay->page_after = edge_ack_run_end(&replay->ack, replay->page_after);
@@ -468,8 +469,8 @@ static enum status page_parse(struct edge_replay *replay)
     return status;
 }
 
-/* A cut, and a page of another engine: the next check finds out. A page that cannot be read must
- * not keep everybody waiting: it is logged, and the engine is used. */
+/* After a cut, or a page of another engine, the next health check decides. A page that cannot be
+ * read is logged, and the engine is used anyway, so that requests do not wait for ever. */
 static void page_ended(void *context, enum status status)
 {
     struct edge_replay *replay = context;
@@ -527,7 +528,7 @@ static void page_ask(struct edge_replay *replay)
         loop_timer_arm(replay->again, ANSWER_MS);
         return;
     }
-    replay->is_running = false; /* no connection is free: again behind the next check */
+    replay->is_running = false; /* no connection is free: tried again after the next check */
     replay->is_due = true;
 }
 
@@ -545,7 +546,7 @@ static void reading_again(void *context)
 {
     struct edge_replay *replay = context;
     if (replay->exchange != NULL)
-        http1_exchange_cancel(replay->exchange); /* a page that does not come */
+        http1_exchange_cancel(replay->exchange); /* the page has not come in time */
     else if (edge_probe_engine(replay->edge->probe)->state == EDGE_PROBE_UP)
         reading_start(replay);
 }
@@ -660,7 +661,8 @@ void edge_replay_checked(void *context, const struct edge_probe_engine *engine)
         replay->is_fresh = true;
         replay->is_due = true;
     }
-    /* It keeps records, and none of those known here is owed: they are somebody else's. */
+    /* The engine keeps records although all that are counted here are acknowledged: another edge,
+     * or none, has seen them. */
     if (engine->finals_waiting != 0 && replay->ack.prefix == replay->acknowledged)
         replay->is_due = true;
     if (replay->is_due || replay->is_fresh || replay->waiting != 0)

@@ -8,9 +8,10 @@
 
 enum {
     AGAIN_MS = 20,
-    TRIES_MAX = 250, /* a full ledger queue is waited for 5 s, then the row is logged */
-    /* With so few, the loop commits their rows itself: an answer waits for no other thread. With
-     * more, what ends meanwhile is one commit, on the ledger's thread. */
+    TRIES_MAX = 250, /* after 5 s of a full ledger queue the row is only logged */
+    /* With at most so many jobs the loop commits their rows itself, so that no answer waits for
+     * another thread. With more, the ledger's thread puts rows that end together into one commit.
+     * */
     COMMIT_HERE_JOBS = 2,
     MINUTE_US = 60000000,
 };
@@ -34,8 +35,8 @@ void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
     snprintf(row->finish, sizeof row->finish, "%s", final->finish);
 }
 
-/* The row could not be committed in time (the ledger keeps trying), or not even be queued: its
- * counts go to the log, so that nothing is lost silently. */
+/* Logs the counts of a row that could not be committed in time, or not even be queued, so that
+ * nothing is lost silently. */
 static void settle_log(const struct ledger_row *row, const char *event)
 {
     LOG(LOG_ERROR, event, LOG_TEXT("request_id", row->request_id),
@@ -53,8 +54,9 @@ static void settle_committed(struct edge_settle *settle)
     bool is_late = settle->status != STATUS_OK && settle->status != STATUS_EXISTS;
     if (is_late)
         settle_log(row, "ledger_row_late");
-    /* A late one goes on being written, and when the engine says it again it is there: it is
-     * counted now. A record that came twice was counted at first. */
+    /* Counts the row against budgets. The ledger goes on trying to write a late row, and a repeated
+     * record of it will then be EXISTS, so it is counted now. EXISTS: it was counted the first
+     * time. */
     if (settle->status == STATUS_OK || (is_late && !settle->is_replayed))
         quota_count(quota, row->tenant_id, row->key_id,
                     &(struct quota_use){.requests = 1,
@@ -69,7 +71,8 @@ static void settle_committed(struct edge_settle *settle)
     settle->done(settle->context, !is_late);
 }
 
-/* On the ledger's thread or the loop's; told_settle follows. */
+/* The row is committed, or the ledger reports a failure. On the ledger's thread or the loop's;
+ * told_settle follows on the loop's. */
 static void settle_written(void *context, enum status status, int64_t cost_nano)
 {
     struct edge_settle *settle = context;
@@ -81,7 +84,7 @@ static void settle_written(void *context, enum status status, int64_t cost_nano)
         ;
 }
 
-/* All rows that the ledger has told of, in their order. */
+/* Handles all rows that the ledger has reported on, in their order. */
 static void told_settle(void *context)
 {
     struct edge *edge = context;
@@ -114,7 +117,7 @@ static void settle_lost(void *context)
     settle->done(settle->context, false);
 }
 
-/* The ledger's writer is woken when the loop has seen all that came: what ends in one turn is one
+/* Has the rows committed at the end of this turn of the loop, so that all rows of a turn are one
  * commit. */
 static void append_wake(struct edge *edge)
 {

@@ -1,9 +1,9 @@
-/* edge_settle: one row on its way into the ledger, and what it adds to the counters.
+/* edge_settle: brings one row into the ledger and counts its tokens in the metrics.
  *
- * Owns:     the row until it is told of; the timer of a full ledger queue.
- * Thread:   the loop's thread; the ledger's own thread only leaves word.
+ * Owns:     the row until `done` was called; the timer for a full ledger queue.
+ * Thread:   the loop's thread. The ledger's thread only appends to edge->told.
  * Cost:     one push into the ledger's queue.
- * Not here: what is in the row (edge_job, edge_replay), the file (ledger).
+ * Not here: filling the row (edge_job, edge_replay), writing the file (ledger).
  */
 #pragma once
 
@@ -13,27 +13,29 @@
 
 struct edge_settle {
     struct ledger_row row;
-    /* Once, from the loop: the row is in the file; or it is not, and its counts are in the log. */
+    /* Called once, from the loop. `is_recorded`: the row is in the file. Otherwise its counts are
+     * in the log, and the ledger may still be trying to write it. */
     void (*done)(void *context, bool is_recorded);
     void *context;
-    bool is_replayed; /* an earlier edge may have counted its tokens */
+    bool is_replayed; /* the metrics leave its tokens out: an earlier edge may have counted them */
     struct edge *edge;
     struct loop_timer *again;      /* NULL until the ledger's queue was full */
-    struct edge_settle *next_told; /* in edge->told */
+    struct edge_settle *next_told; /* the next one in edge->told */
     uint32_t tries;
     enum status status;
 };
 
-/* A text of a row; what is longer is cut. */
+/* Copies a text of a row, cut to `capacity`. */
 void edge_settle_text(char *out, size_t capacity, const char *text);
-/* The counts of a final record. */
+/* Copies tokens, times and finish of a final record into a row. */
 void edge_settle_fill(struct ledger_row *row, const struct edge_final *final);
-/* `row`, `done` and `context` are set by the caller; the storage must live until `done`, or until
- * loop and ledger are closed. Counts the row's tokens unless it is replayed. */
+/* Queues the row. The caller has set `row`, `done` and `context`; the storage must live until
+ * `done` was called, or until loop and ledger are closed. */
 void edge_settle_begin(struct edge_settle *settle, struct edge *edge);
-/* For ledger_options.batch_told, with the edge as its context: wakes the loop once for all rows
- * that were told of. The ledger's thread. */
+/* The ledger's batch_told, with the edge as its context: wakes the loop once for all rows of a
+ * commit. The ledger's thread. */
 void edge_settle_told(void *context);
-/* For edge.settle_timer, with the edge as its context: has the rows of this turn committed. */
+/* The callback of edge.settle_timer, with the edge as its context: has the rows of this turn
+ * committed. */
 void edge_settle_wake(void *context);
 void edge_settle_deinit(struct edge_settle *settle);

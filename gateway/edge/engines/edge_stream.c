@@ -86,7 +86,7 @@ static enum status record_number(const struct json_scan_field *field, int64_t mo
     return STATUS_OK;
 }
 
-/* What both records say. */
+/* Reads the members that banyan.start and banyan.final have in common. */
 static enum status record_read(struct slice data, struct json_scan_field fields[RECORD_FIELDS],
                                struct edge_final *out)
 {
@@ -107,7 +107,7 @@ static enum status record_read(struct slice data, struct json_scan_field fields[
     return STATUS_OK;
 }
 
-/* What only explains: 0 when it is not there. */
+/* Reads the members that only explain; a missing one is 0. */
 static enum status final_read_explained(const struct json_scan_field *fields,
                                         struct edge_final *out)
 {
@@ -141,7 +141,7 @@ static enum status final_read(struct slice data, struct edge_final *out)
     TRY(record_number(&fields[PREFILL_US], INT64_MAX, &out->prefill_us));
     TRY(record_number(&fields[DECODE_US], INT64_MAX, &out->decode_us));
     struct json_value finish = fields[FINISH_REASON].value;
-    char word[EDGE_STREAM_WORD_BYTES + UTF8_BYTES] = ""; /* one that is cut is too long, too */
+    char word[EDGE_STREAM_WORD_BYTES + UTF8_BYTES] = ""; /* so that a cut word is still too long */
     if (json_scan_is_string(finish))
         json_scan_unescape(finish, word, sizeof word);
     if (word[0] == '\0' || strlen(word) >= sizeof out->finish)
@@ -153,7 +153,8 @@ static enum status final_read(struct slice data, struct edge_final *out)
     return final_read_explained(fields, out);
 }
 
-/* What is known from the moment of admission: it stays the truth when the engine dies later. */
+/* banyan.start: what the engine knows when it admits the request. It counts if the engine dies
+ * later. */
 static enum status event_start(struct edge_stream *stream, struct slice data)
 {
     struct json_scan_field fields[RECORD_FIELDS];
@@ -168,7 +169,7 @@ static enum status event_final(struct edge_stream *stream, struct slice data)
     return STATUS_OK;
 }
 
-/* {"n":N, at the start is cut; the count never falls. */
+/* Takes {"n":N, off the start of a frame. The count must never fall. */
 static enum status event_cut(struct edge_stream *stream, struct slice data, struct slice *rest)
 {
     static const struct slice start = {"{\"n\":", 5};
@@ -196,8 +197,8 @@ static enum status event_error(struct edge_stream *stream, struct slice rest)
     return stream->error.status;
 }
 
-/* Keeps what stands before the answer's own members: the last frame begins the same way. A quote
- * inside a string is escaped, so the first match is the member itself. */
+/* Keeps what the first frame has before "choices" or "text", because the last frame begins the same
+ * way. A quote inside a string is escaped, so the first match is the member itself. */
 static void event_keep_first(struct edge_stream *stream, struct slice rest)
 {
     static const char *const members[] = {"\"choices\":", "\"text\":"};
@@ -260,7 +261,8 @@ static void append_ms(struct buffer *out, const char *name, int64_t us)
     buffer_printf(out, "\"%s\":%lld.%03lld,", name, (long long)(us / 1000), (long long)(us % 1000));
 }
 
-/* Of this request alone. Times hold no more of others than the client could measure. */
+/* All figures are of this request alone. Its times tell no more about other requests than the
+ * client could measure. */
 static void append_explained(struct buffer *out, const struct edge_final *final)
 {
     uint32_t host =

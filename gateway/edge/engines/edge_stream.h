@@ -1,8 +1,10 @@
-/* edge_stream: reads the engine's frames: what a client may see of them, and the count.
+/* edge_stream: reads the engine's frames: takes the token count out of each, and gives the rest to
+ * the client.
  *
- * Owns:     the reader's partial frame, the error the engine sent, the head of the first frame.
+ * Owns:     the reader's partial frame, the error that the engine sent, the head of the first
+ *           frame.
  * Thread:   one at a time.
- * Cost:     O(bytes); a frame is passed on without being parsed.
+ * Cost:     O(bytes); the JSON of a frame is passed on without being parsed.
  * Not here: the connection (http1_client), answers in one piece (edge_assemble).
  *
  *   event: banyan.start                                                    never to the client
@@ -22,33 +24,34 @@
 
 enum { EDGE_STREAM_WORD_BYTES = 16 };
 
-/* What kind of object the frames are parts of. */
+/* The kind of answer whose parts the frames are. */
 enum edge_stream_form { EDGE_STREAM_CHAT, EDGE_STREAM_TEXT, EDGE_STREAM_GENERATION };
 
 struct edge_stream_names {
-    const char *id;    /* what an id begins with: "chatcmpl" */
+    const char *id;    /* the prefix of an id, such as "chatcmpl" */
     const char *whole; /* "object" of an answer in one piece */
     const char *chunk; /* "object" of a frame */
 };
 const struct edge_stream_names *edge_stream_names(enum edge_stream_form form);
 
-/* The engine's final record: the truth about a request. */
+/* The engine's final record: what counts for a request, whatever the edge has seen. */
 struct edge_final {
     uint64_t record_seq;
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
     char finish[EDGE_STREAM_WORD_BYTES];
-    char model[LIMIT_NAME_BYTES]; /* what the engine calls the model that ran; "" = not told yet */
-    bool is_estimated;            /* made by the edge from what it has seen */
-    bool is_limited; /* the edge stopped it: choices that had not ended end by "length" */
+    char model[LIMIT_NAME_BYTES]; /* the engine's name of the model that ran; "": not told yet */
+    bool is_estimated;            /* the counts are what the edge has seen of the stream */
+    bool is_limited;              /* a limit has stopped it: open choices end with "length" */
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;
-    /* Told only when `is_explained`, which the stream's owner sets: parts of cached_tokens by whose
-     * they were; how many came from the host's tier; what became of the request on its way. */
+    /* The members from here on are shown to the client only with `is_explained`. They say which
+     * domain of the cache cached_tokens came from, how many came from host memory, and what
+     * happened to the request on its way. The stream's owner sets the first two. */
     bool is_explained;
-    enum service_class service_class; /* the owner's too: what `service_tier` says */
+    enum service_class service_class; /* shown as service_tier */
     uint32_t cached_published;
     uint32_t cached_group;
     uint32_t cached_own;
@@ -63,10 +66,10 @@ struct edge_final {
 };
 
 struct edge_stream_callbacks {
-    /* A frame for the client: its JSON object without the opening brace. Not OK stops the reading.
-     */
+    /* A frame for the client: its JSON object without the opening brace. A failure ends the
+     * reading. */
     enum status (*chunk)(void *context, struct slice rest);
-    /* The answer stands still, because more urgent requests have its pages; or it goes on. */
+    /* The engine has preempted the request (true) or resumed it (false). */
     void (*stand)(void *context, bool is_standing);
     /* The final record has come; `stream` holds it. */
     void (*final)(void *context);
@@ -78,33 +81,36 @@ struct edge_stream {
     void *context;
     uint32_t tokens_seen; /* "n" of the last frame */
     bool has_final;
-    struct edge_final
-        final;           /* before it: model, prompt, cached tokens, queue time of banyan.start */
-    struct buffer error; /* {"message",…} of an error frame; empty = none */
+    /* Before the final record has come: what banyan.start says of it. */
+    struct edge_final final;
+    struct buffer error; /* {"message",…} of an error frame; empty: none */
     struct buffer first; /* the first frame before "choices" or "text", with the last comma */
 };
 
+/* `callbacks` must outlive the stream. */
 void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
                       void *context);
 void edge_stream_deinit(struct edge_stream *stream);
-/* PROTOCOL when the engine breaks the rules above, LIMIT when a frame is too long, else what a
- * callback returned. Bytes after the final record are ignored. */
+/* Reads the next bytes. PROTOCOL when the engine breaks the rules above; LIMIT when a frame is
+ * longer than LIMIT_ENGINE_FRAME_BYTES; otherwise what a callback returned. Frames after the final
+ * record are ignored. */
 enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes);
 
-/* Memory that the reader holds. */
+/* Bytes of memory that the reader holds. */
 size_t edge_stream_bytes(const struct edge_stream *stream);
 
-/* "data: {…}\n\n" of a chunk, with "usage":null inserted at its end when asked. */
+/* Appends "data: {…}\n\n" of a frame, with "usage":null as its last member when asked. */
 void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage);
-/* {"prompt_tokens":…,…} of a final record; with "banyan":{…} when it is to be explained. */
+/* Appends {"prompt_tokens":…,…} of a final record, with "banyan":{…} when is_explained. */
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final);
-/* The last frame, which carries the usage: choices [], or of a generation no more text and the
- * reason of its end. `fallback` stands for the first frame's members when no frame has come. */
+/* Appends the last frame, which carries the usage. It has the choices [], or for a generation an
+ * empty text and the finish_reason. `fallback` replaces the first frame's members when no frame has
+ * come. */
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
                                     enum edge_stream_form form, struct slice fallback);
-/* "id", "created" and "model" of an answer of which no frame has come; before them, unless `tier`
- * is NULL, a frame's "object" and its tier. */
+/* Appends "id", "created" and "model" for an answer of which no frame has come. Unless `tier` is
+ * NULL, "object" and "service_tier" of a frame follow the id. */
 void edge_stream_append_fallback(struct buffer *out, enum edge_stream_form form,
                                  const char *request_id, const char *model, const char *tier);
-/* `head` is members of an answer: they say the tier of that class from now on. */
+/* Changes the service_tier in `head`, which holds members of an answer, to that of the class. */
 void edge_stream_set_tier(struct buffer *head, enum service_class service_class);

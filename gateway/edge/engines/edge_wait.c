@@ -7,15 +7,15 @@
 
 enum {
     BUCKETS = 256,
-    RESERVE_PARTS = 8,        /* of all places: one for each class that is more urgent */
-    RATE_PARTS = 8,           /* of the mean time between two taken, the newest is one */
+    RESERVE_PARTS = 8,        /* a class may not use this part of the total for each better class */
+    RATE_PARTS = 8,           /* weight of the newest time in the mean: one in so many */
     ESTIMATE_MS_MAX = 600000, /* no request may wait longer */
-    BUSY_MS = 1000,           /* when a busy engine does not say how long */
+    BUSY_MS = 1000,           /* the pause when a busy engine does not say how long */
     BUSY_MS_MAX = 30000,
 };
 
-/* A tenant that has somebody waiting in a class: in the class's ring with the others, and in its
- * bucket. */
+/* A tenant with requests that wait in a class. It is in a ring of the class and in a hash bucket.
+ * */
 struct edge_wait_client {
     struct edge_wait_client *previous, *next;
     struct edge_wait_client *chain;
@@ -24,41 +24,41 @@ struct edge_wait_client {
     struct edge_wait_entry *first, *last;
     uint32_t count;
     uint64_t bytes;
-    int64_t held_until_us; /* while it is held */
-    bool is_held;          /* it stands in its lane's ring of those, and has no turns */
+    int64_t held_until_us; /* valid while it is held */
+    bool is_held;          /* it is in the lane's ring of held tenants and has no turns */
 };
 
 /* One class of service. */
 struct lane {
     struct edge_wait *wait;
-    struct edge_wait_client *ring; /* whose turn is next */
-    struct edge_wait_client *held; /* a ring of those that have no turns for a while */
-    struct loop_timer *pause;      /* runs while an engine that is full for it is left alone */
-    uint32_t count;
-    uint32_t clients;
-    uint32_t held_clients; /* of these */
-    uint32_t passed;       /* turns of others while somebody waited here */
-    uint32_t busy_row;     /* busy answers since one was taken */
+    struct edge_wait_client *ring; /* the tenant whose turn is next */
+    struct edge_wait_client *held; /* a ring of tenants that have no turns for a while */
+    struct loop_timer *pause;      /* runs while is_paused, because the engine is full */
+    uint32_t count;                /* entries */
+    uint32_t clients;              /* tenants */
+    uint32_t held_clients;         /* of these, those that are held */
+    uint32_t passed;               /* turns of other classes while a request waited here */
+    uint32_t busy_row;             /* busy answers since a request was taken */
     bool is_paused;
 };
 
 struct edge_wait {
     struct edge_wait_options options;
-    struct loop_timer *turn; /* zero: entries go from the loop */
-    struct loop_timer *held; /* runs while anybody is held */
+    struct loop_timer *turn; /* the next turn; armed with 0 ms for the first one */
+    struct loop_timer *held; /* runs while a tenant is held */
     struct edge_wait_client *buckets[BUCKETS];
     struct lane lanes[SERVICE_CLASS_COUNT];
     uint32_t count;
     uint64_t bytes;
     uint64_t order;
     uint32_t window;
-    int64_t taken_us;      /* when the last one was, while others waited; 0: none */
-    int64_t taken_mean_us; /* between two */
-    uint32_t taken_count;  /* times that it was measured */
+    int64_t taken_us;      /* when the engine last took a request while others waited; 0: never */
+    int64_t taken_mean_us; /* the mean time between two of them */
+    uint32_t taken_count;  /* times measured so far, at most RATE_PARTS */
     bool is_open;
-    bool is_settled;  /* since the gate was opened all had a turn, or the engine was full */
+    bool is_settled;  /* since the gate opened, the queue was empty once or the engine was full */
     bool is_turn_due; /* the timer of turns runs */
-    bool is_held_due; /* the timer of those that are held runs */
+    bool is_held_due; /* the timer of held tenants runs */
 };
 
 /* --- clients --- */
@@ -80,7 +80,7 @@ static const struct edge_wait_client *client_find(const struct edge_wait *wait,
     return *client_slot((struct edge_wait *)(uintptr_t)wait, who);
 }
 
-/* The newest comes last in the round. */
+/* Adds a tenant to a ring, as the last one of the round. */
 static void ring_add(struct edge_wait_client **ring, struct edge_wait_client *client)
 {
     if (*ring == NULL) {
@@ -188,7 +188,8 @@ static bool lane_is_ready(const struct lane *lane)
     return lane->ring != NULL && !lane->is_paused;
 }
 
-/* The most urgent class that has somebody, unless one was passed too often; NULL: nobody may go. */
+/* The class that has the next turn: the most urgent one that may go, unless another one was passed
+ * EDGE_WAIT_FLOOR times. NULL: no class may go. */
 static struct lane *turn_pick(struct edge_wait *wait)
 {
     struct lane *pick = NULL;
@@ -217,7 +218,8 @@ static void turn_note(struct edge_wait *wait, struct lane *picked)
     picked->passed = 0;
 }
 
-/* Whoever goes may wait again, leave, or shut the gate. */
+/* One turn: sends at most `window` requests. A request that goes may enter again, make others
+ * leave, or shut the gate. */
 static void turn(void *context)
 {
     struct edge_wait *wait = context;
@@ -237,7 +239,7 @@ static void turn(void *context)
     turn_arm(wait, EDGE_WAIT_TURN_MS);
 }
 
-/* Whoever has been held for long enough has turns again. */
+/* Gives turns again to tenants whose hold is over. */
 static void held_over(void *context)
 {
     struct edge_wait *wait = context;
@@ -343,8 +345,9 @@ static uint32_t estimate(const struct edge_wait *wait, uint64_t before)
     return 1 + (uint32_t)((before < most ? before : most) * (uint64_t)wait->taken_mean_us / 1000);
 }
 
-/* What goes before a new one: all of the more urgent classes, and of its own as many of each tenant
- * as its own has. Floors, which make it a little longer, are left out. */
+/* Before a new request go all requests of more urgent classes and, in its own class, as many
+ * requests of each tenant as its tenant has waiting. The turns of less urgent classes
+ * (EDGE_WAIT_FLOOR) make the wait a little longer and are left out. */
 uint32_t edge_wait_estimate_ms(const struct edge_wait *wait, const struct edge_wait_who *who)
 {
     const struct lane *own = &wait->lanes[who->service_class];
@@ -359,7 +362,7 @@ uint32_t edge_wait_estimate_ms(const struct edge_wait *wait, const struct edge_w
 static enum status enter_fail(const struct edge_wait *wait, const struct edge_wait_who *who,
                               bool is_own)
 {
-    if (!wait->is_open && wait->options.requests_max == 0) /* it is not full but down */
+    if (!wait->is_open && wait->options.requests_max == 0) /* there is no queue: it is down */
         FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
     uint32_t ms = edge_wait_estimate_ms(wait, who);
     enum status status =
@@ -384,7 +387,7 @@ static enum status enter_check(const struct edge_wait *wait, const struct edge_w
     uint64_t all = most->bytes_max - most->bytes_max / RESERVE_PARTS * who->service_class;
     if (client == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a tenant that waits");
-    if (wait->count < most->requests_max && /* else nobody has room, whoever asks */
+    if (wait->count < most->requests_max && /* else the total is the bound that is met */
         (client->count >= most->tenant_requests_max || bytes > most->tenant_bytes_max ||
          client->bytes > most->tenant_bytes_max - bytes))
         return enter_fail(wait, who, true);
@@ -393,7 +396,8 @@ static enum status enter_check(const struct edge_wait *wait, const struct edge_w
     return STATUS_OK;
 }
 
-/* In the order of their first waiting: those that wait again are the oldest, near the front. */
+/* Links an entry in the order in which entries first waited. Entries that wait again are the
+ * oldest, so their place is found from the front. */
 static void enter_link(struct edge_wait_client *client, struct edge_wait_entry *entry)
 {
     struct edge_wait_entry *next = client->last;
@@ -453,7 +457,8 @@ void edge_wait_taken(struct edge_wait *wait, enum service_class service_class)
     int64_t now_us = loop_now_us(wait->options.loop);
     wait->lanes[service_class].busy_row = 0;
     if (wait->taken_us != 0 && wait->count != 0) {
-        int64_t took_us = now_us - wait->taken_us + 1; /* never 0: it divides */
+        /* never 0, because `estimate` divides by it */
+        int64_t took_us = now_us - wait->taken_us + 1;
         wait->taken_count += wait->taken_count < RATE_PARTS ? 1 : 0;
         wait->taken_mean_us += (took_us - wait->taken_mean_us) / (int64_t)wait->taken_count;
     }
@@ -473,7 +478,7 @@ void edge_wait_open(struct edge_wait *wait)
 void edge_wait_shut(struct edge_wait *wait)
 {
     wait->is_open = false;
-    wait->taken_us = 0; /* the time until it opens tells nothing of the engine's rate */
+    wait->taken_us = 0; /* the time while it is shut says nothing about the engine's rate */
 }
 
 static uint32_t busy_time(uint32_t ms)

@@ -1,21 +1,24 @@
-/* edge_wait: requests that wait while the engine is down or full, fair between tenants of a class.
+/* edge_wait: queues requests while the engine is down or full, fair between the tenants of a class.
  *
- *   realtime │ tenant a ■ ■ ■ ■ ■       an urgent class before the others, but one turn in
- *            │ tenant b ■               EDGE_WAIT_FLOOR + 1 for each of them that has somebody;
- *   standard │ tenant a ■ ■        ─►   in a class one of each tenant in turn, in a tenant in
- *   batch    │ tenant c ■ ■ ■           order; at most `window` every EDGE_WAIT_TURN_MS
+ *   realtime │ tenant a ■ ■ ■ ■ ■       The most urgent class goes first, but every class in
+ *            │ tenant b ■               which a request waits gets one turn in
+ *   standard │ tenant a ■ ■        ─►   EDGE_WAIT_FLOOR + 1. In a class the tenants take turns.
+ *   batch    │ tenant c ■ ■ ■           A tenant's requests go in order.
  *
- * Owns:     the queues; an entry lives in who waits. At most so many entries and bytes, of one
- *           tenant in a class and in all: one more is refused at once. An eighth of all is kept for
- *           what is more urgent than standard, another for what is more urgent than batch.
+ * At most `window` requests go every EDGE_WAIT_TURN_MS.
+ *
+ * Owns:     the queues. The caller owns the entries. The number of entries and their bytes are
+ *           bounded, for each tenant in a class and in total; one more is refused at once. An
+ *           eighth of the total is kept for realtime alone, and another eighth for realtime and
+ *           standard.
  * Thread:   the loop's thread.
  * Cost:     O(1) an operation; one allocation for each tenant and class that waits.
  * Not here: sending, deadlines, whether the engine is up (edge_job, edge_probe).
  *
- * The gate is shut at the start and while the engine is down; one class's is shut for as long as an
- * engine that is full for it asks. When it opens the window is small and doubles with each turn, so
- * that an engine which has just started, or was full, is not flooded: its own answer is what stops
- * the growth.
+ * The gate is shut at the start and while the engine is down. A class has a gate of its own, which
+ * is shut for as long as an engine that is full for the class asks. When a gate opens, the window
+ * is small, and it doubles with each turn. So an engine that has just started, or was full, is not
+ * flooded; its own refusal stops the growth.
  */
 #pragma once
 
@@ -29,16 +32,18 @@
 
 enum {
     EDGE_WAIT_TURN_MS = 10,
-    EDGE_WAIT_WINDOW_LEAST = 4, /* behind an opening: 1,000 are gone within 90 ms */
+    EDGE_WAIT_WINDOW_LEAST = 4, /* after an opening; 1,000 requests are sent within 90 ms */
     EDGE_WAIT_WINDOW_MOST = 256,
-    EDGE_WAIT_BUSY_ROW = 4, /* refusals in a row that mean a full engine, not one large request */
-    EDGE_WAIT_FLOOR = 19,   /* turns of others, then a class has its own: 5 %, as in the engine */
+    /* so many refusals in a row mean a full engine, fewer a large request */
+    EDGE_WAIT_BUSY_ROW = 4,
+    /* after so many turns of others a class has one: 5 %, as in the engine */
+    EDGE_WAIT_FLOOR = 19,
 };
 
 struct edge_wait;
 struct edge_wait_client;
 
-/* Whose request it is, for the order. */
+/* The tenant and class of a request, which decide its turn. */
 struct edge_wait_who {
     const uint8_t *tenant_hash; /* 16 bytes */
     enum service_class service_class;
@@ -48,10 +53,12 @@ struct edge_wait_entry {
     struct edge_wait_entry *previous, *next;
     struct edge_wait_client *client; /* NULL while it does not wait */
     size_t bytes;
-    uint64_t order; /* of its first waiting; 0: none yet */
-    /* Its turn has come, from the loop, never inside a call of this file; it waits no longer. */
+    uint64_t order; /* its place, from the first time that it waited; 0: it has not waited yet */
+    /* Its turn has come, and it waits no longer. Called from the loop, never inside a function of
+     * this file. */
     void (*go)(void *context);
-    /* The engine will not take it: it waits no longer. */
+    /* The engine speaks another protocol and will not take it; it waits no longer. Called inside
+     * edge_wait_refuse_all. */
     void (*refused)(void *context);
     void *context;
 };
@@ -60,43 +67,45 @@ struct edge_wait_options {
     struct loop *loop;
     uint32_t requests_max;
     uint64_t bytes_max;
-    uint32_t tenant_requests_max; /* of one class */
+    uint32_t tenant_requests_max; /* for a tenant in one class, as the next one */
     uint64_t tenant_bytes_max;
     struct metric *gauges[SERVICE_CLASS_COUNT]; /* entries that wait; may be NULL */
 };
 
+/* NO_MEMORY. */
 enum status edge_wait_create(struct edge_wait **out, const struct edge_wait_options *options);
-/* Nobody is told any more; entries must not be used afterwards. */
+/* Takes all entries out without calling them. */
 void edge_wait_destroy(struct edge_wait *wait);
 
-/* True when a new request must wait: the gate is shut, or others wait before it. Who has nobody
- * waiting may ask a full engine: it may be full for others alone. */
+/* Whether a new request must wait: the gate is shut, or others wait before it. A tenant without a
+ * waiting request may ask a full engine, which may be full for other tenants only. */
 bool edge_wait_is_needed(const struct edge_wait *wait, const struct edge_wait_who *who);
-/* Waits behind what its tenant has waiting in the class; one that waits again (`order` kept) in its
- * old place. QUEUE_FULL over the tenant's bound and BUSY over all's, both with a time to try again
- * in the note; UNAVAILABLE where nobody may wait and the gate is shut; NO_MEMORY; then it does
- * not wait. */
+/* Queues an entry behind those of its tenant in the class; an entry that waits again (`order` is
+ * kept) gets its old place. On a failure it does not wait: QUEUE_FULL when the tenant's bound is
+ * met and BUSY when the total is, both with a time to try again in the error note; UNAVAILABLE when
+ * the gate is shut and the queue is off (requests_max 0); NO_MEMORY. */
 enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entry,
                             const struct edge_wait_who *who, size_t bytes);
-/* The client has left, or the deadline has come. No effect on one that does not wait. */
+/* Takes an entry out. No effect on one that does not wait. */
 void edge_wait_leave(struct edge_wait *wait, struct edge_wait_entry *entry);
-/* The engine took a request of that class, whoever sent it: it is not full for it. */
+/* The engine took a request of that class, so it is not full for the class. */
 void edge_wait_taken(struct edge_wait *wait, enum service_class service_class);
-/* Until one that enters now would have its turn, at the rate at which the engine took requests
- * lately; 0 when that is not known. */
+/* The time until a request that enters now would have its turn, from the rate at which the engine
+ * took requests lately; 0 when the rate is not known. */
 uint32_t edge_wait_estimate_ms(const struct edge_wait *wait, const struct edge_wait_who *who);
 
-/* Opens the gate; a pause for a busy engine goes on. */
+/* Opens the gate. The gate of a class that is shut for a busy engine stays shut. */
 void edge_wait_open(struct edge_wait *wait);
 /* Shuts it until edge_wait_open. */
 void edge_wait_shut(struct edge_wait *wait);
-/* The engine was busy for a request of that class. When that happens to some in a row, the class's
- * gate is shut for `ms` (0: the engine did not say): one request for which there is no room must
- * not stop those of others. */
+/* The engine was busy for a request of that class. After EDGE_WAIT_BUSY_ROW such answers in a row,
+ * the gate of the class is shut for `ms` (0: the engine did not say how long). One refusal is not
+ * enough, because a single large request must not stop the others. */
 void edge_wait_busy(struct edge_wait *wait, enum service_class service_class, uint32_t ms);
-/* The engine has no room for more of one tenant in its class alone: what the tenant of this entry
- * has waiting, and what it adds, has no turn for `ms`. No effect on an entry that does not wait. */
+/* The tenant of this entry has used up its share of the engine in the entry's class: its waiting
+ * requests of the class, and new ones, have no turn for `ms`. No effect on an entry that does not
+ * wait. */
 void edge_wait_hold(struct edge_wait *wait, const struct edge_wait_entry *entry, uint32_t ms);
-/* Takes out everybody who waits; each is told `refused`. */
+/* Takes every entry out and calls its `refused`. */
 void edge_wait_refuse_all(struct edge_wait *wait);
 uint32_t edge_wait_count(const struct edge_wait *wait);

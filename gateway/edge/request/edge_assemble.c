@@ -14,8 +14,8 @@ enum { LISTS = sizeof LIST_NAMES / sizeof LIST_NAMES[0], LISTS_CHAT = 2 };
 struct choice {
     bool has_logprobs;
     bool has_token_ids;
-    struct buffer text;   /* escaped, without quotes */
-    struct buffer role;   /* the same */
+    struct buffer text;   /* still escaped, without quotes */
+    struct buffer role;   /* still escaped, without quotes */
     struct buffer finish; /* a JSON value */
     struct buffer token_ids;
     struct buffer lists[LISTS]; /* elements with commas between them */
@@ -24,10 +24,10 @@ struct choice {
 
 struct edge_assemble {
     enum edge_stream_form form;
-    struct buffer head;        /* "id":…,"created":…,"model":…, */
-    struct buffer fingerprint; /* JSON values, empty = not sent */
-    size_t bytes;
-    struct choice *choices[LIMIT_ANSWERS]; /* NULL until something of it came */
+    struct buffer head;                    /* "id":…,"created":…,"model":…, */
+    struct buffer fingerprint;             /* a JSON value; empty: the engine sent none */
+    size_t bytes;                          /* of all frames so far */
+    struct choice *choices[LIMIT_ANSWERS]; /* NULL until a frame of the choice has come */
 };
 
 enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form)
@@ -63,7 +63,7 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
     mem_free(assemble);
 }
 
-/* The elements of an array onto those that are there. */
+/* Appends the elements of an array to the list. */
 static enum status add_elements(struct buffer *list, struct json_value array)
 {
     struct slice inside;
@@ -249,7 +249,8 @@ enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
         FAIL(STATUS_LIMIT, "The answer is longer than %d bytes; ask for it with stream: true.",
              LIMIT_ASSEMBLED_BYTES);
     bool is_first = assemble->head.length == 0;
-    /* The walk begins behind the brace that was cut together with the count. */
+    /* The walk begins after the opening brace, which edge_stream has cut together with the count.
+     * */
     struct edge_json_walk walk = {.text = rest};
     struct json_value key;
     struct json_value value;

@@ -4,8 +4,8 @@
 #include "config/base/limits.h"
 #include "gateway/edge/state/edge_json.h"
 
-/* What the edge reads, and what engines take from the edge alone: a tenant that could set these
- * would overtake others or choose whose cached prompts it sees. */
+/* The fields that the edge reads. cache_salt is refused, because it would choose which cached
+ * prompts the request sees. */
 enum field {
     MODEL,
     STREAM,
@@ -34,7 +34,7 @@ static enum status read_forged(const struct json_scan_field *field)
     return STATUS_OK;
 }
 
-/* A name with a NUL in it would be another one for who looks for its end. */
+/* Refuses a name with a NUL, because C code would see a shorter name than JSON code. */
 static enum status read_name(const struct json_scan_field *field)
 {
     if (json_scan_is_string(field->value) && json_scan_has_nul(field->value))
@@ -43,10 +43,10 @@ static enum status read_name(const struct json_scan_field *field)
     return STATUS_OK;
 }
 
-/* "auto" and "default" mean the tenant's default; other words are the engine's to refuse. */
+/* "auto" and "default" mean the tenant's default class. The engine refuses unknown words. */
 static void read_tier(struct json_value value, struct edge_body *out)
 {
-    char tier[32]; /* longer than any tier: one that is cut is none */
+    char tier[32]; /* longer than any tier, so a word that is cut matches none */
     if (!json_scan_is_string(value))
         return;
     json_scan_unescape(value, tier, sizeof tier);
@@ -67,7 +67,7 @@ static enum status read_priority(struct json_value value, struct edge_body *out)
     return STATUS_OK;
 }
 
-/* What is no whole number here is the engine's to refuse. */
+/* A value that is not a whole number counts as not given here; the engine refuses it. */
 static uint64_t read_count(const struct json_scan_field *field, uint64_t otherwise)
 {
     uint64_t number = 0;

@@ -1,9 +1,10 @@
-/* edge_body: what the edge itself must know of a request's body; the bytes go on unchanged.
+/* edge_body: reads the members of a request's body that the edge needs. The engine gets the body
+ * unchanged.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     one pass over the bytes (json_scan), no allocation.
- * Not here: whether fields are right: the engine's face is the one validator.
+ * Not here: whether the other fields are valid; the engine checks them.
  */
 #pragma once
 
@@ -15,26 +16,27 @@ enum { EDGE_BODY_MODEL_BYTES = 128 };
 
 struct edge_body {
     bool is_stream;
-    bool names_tier; /* service_tier says "priority" or "flex", which is `tier` */
-    enum service_class tier;
+    bool names_tier;         /* service_tier is "priority" or "flex" */
+    enum service_class tier; /* the class of that word */
     bool has_priority;
     uint32_t priority;
-    int64_t output_most;               /* tokens of all choices that were asked for; 0 = not said */
+    int64_t output_most;               /* most tokens of all choices together; 0: not given */
     bool includes_usage;               /* stream_options.include_usage */
-    char model[EDGE_BODY_MODEL_BYTES]; /* for the ledger; cut at a character when longer, "" = none
-                                        */
+    char model[EDGE_BODY_MODEL_BYTES]; /* a longer name is cut between characters; "": none */
 };
 
-/* How urgently a request is served. */
+/* The class of service of a request. */
 struct edge_class {
     enum service_class service_class;
-    bool is_downgraded; /* it asked for more than its tenant may have */
+    bool is_downgraded; /* the request asked for a better class than its tenant's best */
 };
-/* What the body asks for, else the tenant's default; never above the tenant's best, and by
- * `priority` so many classes lower. UNSUPPORTED (param "priority") when the key lacks the scope. */
+/* The class is what service_tier asks for, or else the tenant's default. It is never better than
+ * the tenant's best, and `priority` lowers it by so many classes. UNSUPPORTED (param "priority")
+ * when the body has a priority and the key lacks the scope. */
 enum status edge_body_class(const struct edge_body *body, const struct principal *principal,
                             struct edge_class *out);
 
-/* INVALID (with param where a field is at fault) when the body is not one JSON object within the
- * bounds of json_scan, and UNSUPPORTED when it sets what only the edge may say to an engine. */
+/* Reads a body. INVALID when it is not one JSON object within the bounds of json_scan, or when a
+ * field that is read here is wrong (the field is the param). UNSUPPORTED when the body sets a field
+ * that only the edge may set. */
 enum status edge_body_read(struct slice body, struct edge_body *out);

@@ -52,7 +52,7 @@ enum status edge_credential_check(struct auth *auth, const struct http_request *
     credential.certificate = http_peer_certificate(request, &credential.must_agree);
     TRY(edge_credential_read(request, &credential.text));
     TRY(auth_authenticate(auth, &credential, want_admin, out));
-    if (http_body_is_cut(request)) /* its key was made, or its token read, since the head came */
+    if (http_body_is_cut(request)) /* the credential became known after the head had come */
         FAIL(STATUS_UNAVAILABLE,
              "The body was not read, because the credential was not known when it came; send the "
              "request again.");

@@ -1,10 +1,10 @@
-/* edge_credential: the API key or token of a request, from its headers, or its connection's
- * certificate, and who it stands for.
+/* edge_credential: finds a request's API key or token in its headers, or the certificate of its
+ * connection, and authenticates the caller.
  *
  * Owns:     nothing; the credential is borrowed from the request.
  * Thread:   the loop's thread.
- * Cost:     one look-up in auth.
- * Not here: what a key proves (auth).
+ * Cost:     one authentication (auth).
+ * Not here: whether a key is valid (auth).
  */
 #pragma once
 
@@ -12,21 +12,21 @@
 #include "gateway/http/listener.h"
 #include "gateway/http/request.h"
 
-/* Splits "Bearer <key>" (the scheme in any case). KEY_INVALID for another scheme or an inner space;
- * an empty key gives an empty slice. */
+/* Takes the key out of "Bearer <key>"; the scheme may be in any case (RFC 6750). KEY_INVALID for
+ * another scheme or a space inside the key. An empty key gives an empty slice. */
 enum status edge_credential_bearer(struct slice header, struct slice *out);
 
-/* The credential from `authorization: Bearer`, else `x-api-key`; empty when there is neither.
- * KEY_INVALID when one is given twice or is no key. */
+/* The credential from `authorization: Bearer`, or else from `x-api-key`; empty when there is
+ * neither header. KEY_INVALID when one header is given twice, or `authorization` has not the form
+ * above. */
 enum status edge_credential_read(const struct http_request *request, struct slice *out);
 
-/* The same, of a head whose body is still on its way. */
+/* The same for a head whose body is still being received. */
 enum status edge_credential_read_head(const struct listener_head *head, struct slice *out);
 
-/* From `authorization: Bearer`, else `x-api-key`, else the certificate that the connection was made
- * with. KEY_MISSING when there is none of them, KEY_INVALID when a header is given twice or is no
- * key, FORBIDDEN when certificate and key must agree and do not. UNAVAILABLE when its body was cut
- * off, because who is known now was not when the head came: an empty body would be another request.
- */
+/* Authenticates the caller with the credential above, or else with the certificate of the
+ * connection. Fails as edge_credential_read and auth_authenticate do. UNAVAILABLE when the body was
+ * dropped: the credential was not known yet when the head came, so the body was not received, and
+ * handling the request with an empty body would be wrong. */
 enum status edge_credential_check(struct auth *auth, const struct http_request *request,
                                   bool want_admin, struct principal *out);

@@ -14,7 +14,8 @@ static void append_hex(struct buffer *out, const char *name, const uint8_t bytes
     buffer_append(out, text, sizeof text);
 }
 
-/* "p:<hex>,g:<hex>,o:<hex>": published, the group's, the tenant's own. */
+/* The domains of the prefix cache that the request may read, as "p:<hex>,g:<hex>,o:<hex>":
+ * published prompts, the group's domain, the tenant's own. */
 static void append_visible(struct buffer *out, const struct principal *principal)
 {
     buffer_append_text(out, "\r\nx-banyan-visible: ");

@@ -20,10 +20,10 @@
 
 enum {
     GRACE_MS = 1000,          /* for the final record after a half-close */
-    DEADLINE_MARGIN_MS = 500, /* the engine keeps the deadline itself; the edge stands behind it */
-    NO_CONNECTION_MS = 20,
-    COMMENT_EVERY_MS = 5000, /* between two comments to a client that waits */
-    CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
+    DEADLINE_MARGIN_MS = 500, /* the engine ends the request at its deadline; the edge after it */
+    NO_CONNECTION_MS = 20,    /* the wait when no connection to the engine is free */
+    COMMENT_EVERY_MS = 5000,  /* between two comments to a client that waits */
+    CUTS_MAX = 2,             /* engines that may go away with a request, which may be the cause */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
     HEADERS_MOST = 6 + EDGE_QUOTA_HEADERS, /* of an answer */
@@ -35,15 +35,15 @@ struct edge_job {
     struct edge_job *previous;
     struct edge_job *next;
     struct edge *edge;
-    struct http_request *request;    /* NULL once gone */
+    struct http_request *request;    /* NULL once the client's request is gone */
     struct http1_exchange *exchange; /* NULL once it has ended */
     struct loop_timer *timer; /* the deadline; after a cancel or the final record, the grace */
-    /* When the client is told that it waits, or stands still; else: a paused reader. */
+    /* The next comment to a client that waits; while is_paused, the next look at it. */
     struct loop_timer *client_timer;
     struct edge_wait_entry entry;
     struct edge_stream stream;
     struct edge_assemble *assemble; /* NULL for streamed answers */
-    struct buffer relay;            /* an answer that is no stream */
+    struct buffer relay;            /* an answer of the engine that is not a stream */
     char content_type[CONTENT_TYPE_BYTES];
     struct principal principal;
     struct edge_body body;
@@ -51,29 +51,29 @@ struct edge_job {
     struct edge_hold hold;
     struct edge_access access;
     struct edge_settle settle;
-    struct edge_quota quota;   /* a generation's */
-    struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
+    struct edge_quota quota;
+    struct error_note failure; /* what the client gets instead of a normal end; OK: nothing */
     struct edge_route route;
-    bool is_generation; /* of a STREAMED route */
+    bool is_generation; /* the route is STREAMED */
     enum edge_stream_form form;
     bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
-    bool is_cancelled;  /* half-closed */
+    bool is_cancelled;  /* the exchange, if there is one, is half-closed */
     bool is_paused;     /* the client reads slower than the engine writes */
-    bool is_standing;   /* the engine has given its pages to others for a while */
+    bool is_standing;   /* the engine has preempted the request */
     bool is_concluded;  /* nothing more is taken from the engine */
     bool is_committing; /* the row is with the ledger */
-    bool is_ended;      /* the client has its end */
-    bool is_foreign;    /* the answer is of an engine that speaks another protocol */
-    int upstream_code;  /* 0 = no head yet */
+    bool is_ended;      /* the end of the client's answer is written */
+    bool is_foreign;    /* the engine that answered speaks another protocol */
+    int upstream_code;  /* the engine's HTTP code; 0: no head yet */
     bool has_waited;
     uint32_t retry_after_ms; /* of a busy engine */
     uint32_t sends;
-    uint32_t cuts; /* sent, and the engine went away before it answered */
+    uint32_t cuts; /* times that it was sent and the engine went away before its final record */
     uint32_t deadline_ms;
     int64_t deadline_us;
-    size_t pending_bytes;              /* not taken by a paused reader at the last look */
+    size_t pending_bytes;              /* what a paused client had not read at the last look */
     uint32_t holds;                    /* calls under way that still need the job */
-    char sent_model[LIMIT_NAME_BYTES]; /* what the engine was known to serve when it was sent */
+    char sent_model[LIMIT_NAME_BYTES]; /* the model that the engine served when it was sent */
     int64_t sent_us;
     int64_t final_us;
     int64_t ended_us;
@@ -101,7 +101,7 @@ static void job_hold(struct edge_job *job)
     job->holds++;
 }
 
-/* Frees the job when it is over; nothing may touch it afterwards. */
+/* Frees the job when it has ended; the caller must not use it afterwards. */
 static void job_unhold(struct edge_job *job)
 {
     job->holds--;
@@ -127,7 +127,7 @@ static void job_unhold(struct edge_job *job)
 
 static void job_wait(struct edge_job *job);
 
-/* What it holds now is booked to its tenant, until its client has read the answer. */
+/* Books to the tenant what the job holds now, including what the client has not read yet. */
 static enum status job_book(struct edge_job *job)
 {
     size_t answer = job->relay.capacity + edge_stream_bytes(&job->stream);
@@ -162,7 +162,7 @@ static void job_unpause(struct edge_job *job)
     metric_set(job->edge->metrics.readers_paused, --job->edge->readers_paused);
 }
 
-/* The first failure stays: later ones follow from it. */
+/* Keeps the first failure, because later ones follow from it. */
 static void job_fail(struct edge_job *job, enum status status, const char *message)
 {
     if (job->failure.status != STATUS_OK)
@@ -181,10 +181,9 @@ static void job_write(struct edge_job *job, struct slice bytes)
     http_stream_write(job->request, bytes);
 }
 
-/* The model that ran, however far the answer came: as the engine tells it with the request, else as
- * the request names it (an engine that takes a request serves the model of that name), else as the
- * engine was known when the request was sent, or is known now. A name that no engine has taken may
- * be anything, and sums by it are kept for ever: it is not looked at. */
+/* The model that ran: as the engine told it with the request; else as the request names it, if an
+ * engine accepted it; else the one that the engine served when the request was sent, or serves now.
+ * Other names are not used: they may be anything, and sums by model are kept for ever. */
 static const char *settle_model(const struct edge_job *job)
 {
     const char *const names[] = {job->stream.final.model, job->is_accepted ? job->body.model : "",
@@ -193,10 +192,10 @@ static const char *settle_model(const struct edge_job *job)
         if (names[i][0] != '\0')
             return names[i];
     }
-    return "unknown"; /* no engine has been there since this edge began: nothing ran */
+    return "unknown"; /* nothing ran: no engine was up since this edge started */
 }
 
-/* "id", "created" and "model" when no frame has brought them. */
+/* Appends "id", "created" and "model" for an answer of which no frame has come. */
 static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
 {
     edge_stream_append_fallback(out, job->form, job->access.request_id, settle_model(job),
@@ -213,7 +212,7 @@ static void end_stream(struct edge_job *job, struct buffer *out)
         buffer_append_text(out, "data: ");
         http_error_render(&job->failure, out);
         buffer_append_text(out, "\n\n");
-    } else if (!job->is_accepted) { /* refused after the client was told that it waits */
+    } else if (!job->is_accepted) { /* refused after 200 was sent to the waiting client */
         buffer_append_text(out, "data: ");
         buffer_append_slice(out, buffer_slice(&job->relay));
         buffer_append_text(out, "\n\n");
@@ -238,7 +237,7 @@ static void end_stream(struct edge_job *job, struct buffer *out)
     http_stream_end(job->request);
 }
 
-/* Headers that every answer of the API carries beside x-request-id. */
+/* Fills in the headers of a request that has reached the engine; `ms` holds one's text. */
 static size_t end_headers(const struct edge_job *job, char ms[24],
                           struct http_header headers[HEADERS_MOST])
 {
@@ -256,7 +255,7 @@ static void end_failure(struct edge_job *job)
     http_respond_failure(job->request);
 }
 
-/* An error the engine found while it generated an answer that is not streamed. */
+/* The engine ended an answer that is not streamed with an error of its own. */
 static void end_engine_error(struct edge_job *job, struct buffer *out)
 {
     buffer_append_text(out, "{\"error\":");
@@ -308,7 +307,7 @@ static void end_relayed(struct edge_job *job)
     http_respond_take(job->request, job->access.code, headers, count, &job->relay);
 }
 
-/* A stream that ended for a reason which is no answer, without an error frame of its own. */
+/* Finds the failure of a stream that ended without an error frame and without a normal end. */
 static void end_check_finish(struct edge_job *job)
 {
     const char *finish = job->stream.final.finish;
@@ -324,9 +323,9 @@ static void end_check_finish(struct edge_job *job)
         job_fail(job, STATUS_UNAVAILABLE, "The engine could not finish the answer.");
 }
 
-/* Whether the tenant pays for text work although no prompt was computed: the engine refused what it
- * had parsed, or the client or its deadline gave the request up after it was sent. An engine that
- * was full (503, 429) or that another engine's death confused (409) has not worked on it. */
+/* Whether the request is charged although no prompt was computed: the engine refused it after
+ * parsing it, the client or the deadline ended it after it was sent, or it was work on text. An
+ * engine that was full (503, 429) has not worked on it, nor one that knew its id (409). */
 static bool end_is_worked(const struct edge_job *job)
 {
     bool is_refused = job->upstream_code >= 400 && job->upstream_code < 500 &&
@@ -337,7 +336,7 @@ static bool end_is_worked(const struct edge_job *job)
     return job->sent_us != 0 && !job->is_foreign && (is_refused || is_given_up || is_text_done);
 }
 
-/* Writes the client's end, once; the request may be gone when it returns. */
+/* Writes the end of the client's answer, once. The client's request may be gone on return. */
 static void job_end_client(struct edge_job *job)
 {
     if (end_is_worked(job))
@@ -349,7 +348,7 @@ static void job_end_client(struct edge_job *job)
     if (job->client_timer != NULL)
         loop_timer_disarm(job->client_timer);
     end_check_finish(job);
-    /* An event has one line; the engine's refusals have, too. */
+    /* An event carries one line, and so do the engine's refusals; anything else is replaced. */
     if (!job->is_accepted && http_is_answered(job->request) &&
         (job->relay.length == 0 || memchr(job->relay.bytes, '\n', job->relay.length) != NULL))
         job_fail(job, STATUS_UNAVAILABLE, "The engine refused the request.");
@@ -366,7 +365,7 @@ static void job_end_client(struct edge_job *job)
     else
         end_relayed(job);
     buffer_deinit(&out);
-    (void)job_book(job); /* what its client has not read is the tenant's until then */
+    (void)job_book(job); /* the unread answer stays booked to the tenant */
     job->ended_us = loop_now_us(job->edge->loop);
     if (job->sent_us != 0 && job->final_us != 0 && !job->has_waited)
         metric_observe(
@@ -389,7 +388,6 @@ static const char *settle_finish(const struct edge_job *job)
                                                     : "error";
 }
 
-/* The code that the client hears, or has heard. */
 static int settle_code(const struct edge_job *job)
 {
     if (job->request == NULL)
@@ -401,8 +399,8 @@ static int settle_code(const struct edge_job *job)
     return job->failure.status != STATUS_OK ? http_error_of(job->failure.status)->http_code : 200;
 }
 
-/* What was answered is what is billed: a client that hears an error of ours and nothing else has a
- * row of nothing, whatever was computed for it. Its deadline is its own choice. */
+/* Whether the row counts no tokens: a client that gets nothing but a server error pays nothing,
+ * whatever was computed for it. A deadline is the client's own choice and is paid. */
 static bool settle_is_unanswered(const struct edge_job *job)
 {
     return job->settle.row.http_code >= 500 && job->failure.status != STATUS_DEADLINE;
@@ -436,10 +434,10 @@ static void settle_fill(struct edge_job *job)
     job->access.completion_tokens = row->completion_tokens;
 }
 
-/* What was answered is what is billed. A row that cannot be written (a full disk) is kept in two
- * places: the ledger goes on trying, and the engine keeps its record, which is not acknowledged
- * before the row is in the file. So the row is not lost with these processes, and the client gets
- * its answer. Work on a text has no record: its row is lost with this process, an answer free. */
+/* The row is committed, or the ledger could not commit it within a second; the client gets its
+ * answer now. A row that could not be written is not lost: the ledger tries again, and the engine
+ * keeps its record until the row is in the file. Work on text has no record: if the edge ends
+ * before its row is written, that answer is free. */
 static void settle_done(void *context, bool is_recorded)
 {
     struct edge_job *job = context;
@@ -459,9 +457,10 @@ static void settle_commit(struct edge_job *job)
     edge_settle_begin(&job->settle, job->edge);
 }
 
-/* Every generation that the engine accepted comes here once. With the record the client's end waits
- * for the commit; without it the client hears at once that the answer was cut, and the row waits,
- * unless it is one of nothing: a record that comes later finds it there. */
+/* Every generation that the engine accepted comes here once. With the final record, the end of the
+ * answer waits for the row's commit. Without it, the client is told at once that the answer was
+ * cut, and the row waits for the record; but a row without tokens is committed at once, and a
+ * record that comes later finds its request id counted. */
 static void job_settle(struct edge_job *job)
 {
     job->is_concluded = true;
@@ -478,14 +477,13 @@ static void job_settle(struct edge_job *job)
 
 /* --- the engine's side --- */
 
-/* A request that was admitted and then given up, by its client or its deadline, before the engine
- * began, or in the middle of its work on a text: a row of nothing, so that who asks and leaves is
- * counted too. */
+/* The client or the deadline ended the request before the engine began, or during work on text. It
+ * gets a row without tokens, so that clients that ask and leave are counted too. */
 static void conclude_given_up(struct edge_job *job)
 {
     settle_fill(job);
     if (job->is_generation && job->sent_us != 0 && job->upstream_code == 0) {
-        /* Sent, and no word came back: it may have been begun after all. */
+        /* It was sent and nothing came back, so the engine may have begun it. */
         edge_replay_await(job->edge->replay, &job->settle.row);
         job_end_client(job);
         return;
@@ -494,7 +492,7 @@ static void conclude_given_up(struct edge_job *job)
     settle_commit(job);
 }
 
-/* An engine that is gone may have begun it; its client hears nothing but that. */
+/* Whether an engine that has gone away may have begun the request. */
 static bool conclude_is_lost(const struct edge_job *job)
 {
     return job->is_generation && job->request != NULL && !job->is_cancelled && job->sent_us != 0 &&
@@ -553,7 +551,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
     job_unhold(job);
 }
 
-/* A limit of the tenant is met: the engine stops, what it has computed is still passed on. */
+/* A limit is met: stops the engine, and still passes on what it has computed. */
 static void job_stop(struct edge_job *job)
 {
     job_hold(job);
@@ -563,7 +561,6 @@ static void job_stop(struct edge_job *job)
     job_unhold(job);
 }
 
-/* A limit of the tenant or its key is met, and the answer goes on behind all others. */
 static void job_lower(struct edge_job *job)
 {
     if (job->service_class == (enum service_class)SERVICE_CLASS_LOWEST)
@@ -597,8 +594,8 @@ static void job_drained(void *context)
         client_arm(job, COMMENT_EVERY_MS);
 }
 
-/* The engine is held back until the reader goes on; nothing else ends it meanwhile but its deadline
- * and `slow_reader_timeout_s` without a byte taken. */
+/* Stops reading from the engine until the client reads again. Until then only the deadline ends the
+ * job, or `slow_reader_timeout_s` in which the client reads nothing. */
 static void job_pause(struct edge_job *job)
 {
     job->is_paused = true;
@@ -633,17 +630,17 @@ static void head_begin_stream(struct edge_job *job)
     http_stream_begin(job->request, 200, headers, count, job_drained, job);
 }
 
-/* The client of a stream has waited long enough to be told, and a while again. */
+/* Tells the client of a stream that its request waits, now and every COMMENT_EVERY_MS. */
 static void client_tell_queued(struct edge_job *job)
 {
     if (!http_is_answered(job->request))
         head_begin_stream(job);
-    if (http_stream_pending(job->request) == 0) /* one that does not read is not told more */
+    if (http_stream_pending(job->request) == 0) /* a client that does not read gets no more */
         job_write(job, SLICE(": queued\n\n"));
     client_arm(job, COMMENT_EVERY_MS);
 }
 
-/* The stream stands still: said at once, and a while again unless the client does not read. */
+/* Tells the client that its stream is preempted; again every COMMENT_EVERY_MS while it reads. */
 static void client_tell_paused(struct edge_job *job, bool is_first)
 {
     if (is_first || http_stream_pending(job->request) == 0)
@@ -675,7 +672,7 @@ static void job_head(void *context, const struct http1_head *head)
         edge_wait_taken(job->edge->wait, job->service_class);
     bool is_sse = slice_starts_with(head->content_type, SLICE("text/event-stream"));
     job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
-    if (job->is_foreign) { /* it came since the last check, which the next one will see */
+    if (job->is_foreign) { /* this engine started after the last health check */
         edge_wait_shut(job->edge->wait);
         edge_probe_suspect(job->edge->probe);
         edge_job_cancel(job, EDGE_CANCEL_ENGINE, FOREIGN);
@@ -717,7 +714,7 @@ static enum status job_chunk(void *context, struct slice rest)
         job_lower(job);
     if (job->assemble != NULL)
         return STATUS_OK;
-    if (job->request == NULL) /* stopped, and then the client left */
+    if (job->request == NULL) /* the answer was stopped, and then the client left */
         return STATUS_OK;
     struct buffer *out = &job->edge->scratch;
     buffer_clear(out);
@@ -734,7 +731,7 @@ static void job_stand(void *context, bool is_standing)
     if (job->exchange != NULL)
         http1_exchange_stand(job->exchange, is_standing);
     if (job->assemble != NULL || job->request == NULL || job->is_cancelled || job->is_paused)
-        return; /* nobody to tell, or a reader's own clock is running */
+        return; /* there is no stream to tell, or client_timer watches a paused client */
     if (is_standing)
         client_tell_paused(job, true);
     else
@@ -767,14 +764,14 @@ static void job_body(void *context, struct slice bytes)
                         is_too_long ? status_note()->message
                                     : "The engine's answer could not be understood.");
     }
-    /* The engine has taken the body: it is never sent again. */
+    /* The engine has taken the body, so it is not sent again. */
     if (job->upstream_code != 503 && job->exchange != NULL &&
         http1_exchange_is_written(job->exchange))
         edge_hold_drop_body(&job->hold);
     if (job_book(job) != STATUS_OK && !job->is_cancelled && !job->is_concluded) {
         metric_add(job->edge->metrics.memory_share_refused, 1);
         edge_job_cancel(job, EDGE_CANCEL_MEMORY, status_note()->message);
-        buffer_deinit(&job->relay); /* its client hears why instead */
+        buffer_deinit(&job->relay); /* the client gets the failure instead */
     }
     if (job->request != NULL && !job->is_cancelled && !job->is_paused && job->exchange != NULL &&
         http_is_answered(job->request) && !job->is_concluded &&
@@ -783,7 +780,8 @@ static void job_body(void *context, struct slice bytes)
     job_unhold(job);
 }
 
-/* The engine is not there, or went away before it answered at all; or it said that it is full. */
+/* Whether the job may wait and be sent again: the engine is down, went away before it answered, or
+ * said that it is full. */
 static bool ended_may_wait(const struct edge_job *job, enum status status)
 {
     if (job->is_accepted || job->is_cancelled || job->request == NULL || job->cuts >= CUTS_MAX)
@@ -792,7 +790,7 @@ static bool ended_may_wait(const struct edge_job *job, enum status status)
                                      : job->upstream_code == 0 && status == STATUS_UNAVAILABLE;
 }
 
-/* Back to the head of its tenant's queue. */
+/* Puts the job back into its tenant's queue, at its old place. */
 static void ended_wait(struct edge_job *job)
 {
     struct edge *edge = job->edge;
@@ -800,7 +798,7 @@ static void ended_wait(struct edge_job *job)
     if (job->upstream_code == 503) {
         if (!is_own)
             edge_wait_busy(edge->wait, job->service_class, job->retry_after_ms);
-        job->sent_us = 0; /* the engine has nothing of it */
+        job->sent_us = 0; /* the engine did not take it */
     } else {
         edge_wait_shut(edge->wait);
         edge_replay_suspect(edge->replay);
@@ -809,11 +807,12 @@ static void ended_wait(struct edge_job *job)
     buffer_clear(&job->relay);
     (void)job_book(job);
     job_wait(job);
-    if (is_own) /* nobody else waits for that */
+    if (is_own) /* other tenants need not wait for it */
         edge_wait_hold(edge->wait, &job->entry, job->retry_after_ms);
 }
 
-/* The engine says that its deadline has passed in the queue, or would: final, unlike a full one. */
+/* The engine refuses because the deadline has passed in its queue, or would pass there. Unlike a
+ * full engine's 503, this is final. */
 static bool ended_is_late(struct edge_job *job, enum status status)
 {
     char message[STATUS_MESSAGE_BYTES];
@@ -825,7 +824,6 @@ static bool ended_is_late(struct edge_job *job, enum status status)
     return true;
 }
 
-/* The exchange is over without a final record. */
 static void ended_conclude(struct edge_job *job, enum status status)
 {
     job->final_us = loop_now_us(job->edge->loop);
@@ -837,7 +835,7 @@ static void ended_conclude(struct edge_job *job, enum status status)
         job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
     else if (job->upstream_code == 0)
         job_fail(job, STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    else if (job->upstream_code == 409 && job->is_generation) /* begun by an engine that is gone */
+    else if (job->upstream_code == 409 && job->is_generation) /* an earlier engine had begun it */
         job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
     job_conclude(job);
 }
@@ -911,7 +909,7 @@ static void job_send(struct edge_job *job)
         return;
     }
     if (status == STATUS_BUSY) {
-        job->sent_us = sent_before_us; /* this time no engine can have begun it */
+        job->sent_us = sent_before_us; /* this try has not reached an engine */
         edge_wait_busy(job->edge->wait, job->service_class, NO_CONNECTION_MS);
         job_wait(job);
         return;
@@ -939,7 +937,7 @@ static void wait_refused(void *context)
     job_unhold(job);
 }
 
-/* Its turn would come behind its deadline: told so now, not then. */
+/* Whether the job's turn would come after its deadline; if so, refuses it now. */
 static bool wait_is_hopeless(struct edge_job *job, const struct edge_wait_who *who)
 {
     char message[STATUS_MESSAGE_BYTES];
@@ -974,7 +972,7 @@ static void job_wait(struct edge_job *job)
     enum status status = edge_wait_enter(edge->wait, &job->entry, &who, job->hold.body_bytes);
     if (status == STATUS_OK)
         return;
-    if (status == STATUS_QUEUE_FULL || status == STATUS_BUSY) /* else there is no queue */
+    if (status == STATUS_QUEUE_FULL || status == STATUS_BUSY) /* not when the queue is off */
         wait_count(job, status == STATUS_QUEUE_FULL ? EDGE_REFUSAL_TENANT : EDGE_REFUSAL_ALL);
     job->failure = *status_note();
     job_conclude(job);
@@ -985,7 +983,7 @@ static void job_wait(struct edge_job *job)
 static void job_gone(void *context, bool is_early)
 {
     struct edge_job *job = context;
-    (void)is_early; /* after the end was written there is nothing left to stop */
+    (void)is_early; /* is_ended says whether something is left to stop */
     job_hold(job);
     job->request = NULL;
     if (!job->is_ended) {
@@ -997,7 +995,8 @@ static void job_gone(void *context, bool is_early)
 
 static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_stand, job_final};
 
-/* `refused` is what limits said when they refuse it. */
+/* Makes a job and reserves from its limits. On a failure `refused` has the limits' refusal, if that
+ * is the cause. */
 static enum status start_create(struct edge_job **out, const struct edge_job_options *options,
                                 struct edge_quota *refused)
 {
@@ -1140,7 +1139,7 @@ static void list_show(const struct edge_job *job, struct edge_job_info *out)
     edge_settle_text(out->key_id, sizeof out->key_id, job->principal.key_id);
 }
 
-/* The list has the newest first: places are given from behind. */
+/* edge->jobs has the newest job first, so the places in `out` are filled from the end. */
 size_t edge_job_list(const struct edge *edge, struct edge_job_info *out, size_t count)
 {
     size_t total = 0;

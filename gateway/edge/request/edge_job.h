@@ -1,21 +1,25 @@
 /* edge_job: one request at the engine, from its start until it is counted.
  *
- * Owns:     the exchange with the engine, its count, the ledger row. A job outlives the client's
- *           request: it ends when the engine has ended, the row is committed, the client is gone.
+ * Owns:     the exchange with the engine, the token count, the ledger row. A job outlives the
+ *           client's request: it ends when the exchange has ended, the row is committed and the
+ *           client's request is gone.
  * Thread:   the loop's thread.
- * Cost:     one allocation, plus the answer's bytes when it is not streamed.
- * Not here: who may ask (edge_forward), whose turn it is (edge_wait), frames (edge_stream), whole
- *           answers (edge_assemble), rows without a record (edge_replay).
+ * Cost:     one allocation for the job and two for its timers, plus the answer's bytes when it is
+ *           not streamed.
+ * Not here: who may ask (edge_forward), whose turn it is (edge_wait), frames (edge_stream), answers
+ *           in one piece (edge_assemble), rows without a record (edge_replay).
  *
  *   start ─┬───────► sent ─ head 200 ─ frames ─ final record ─ row committed ─ client's end ─ over
  *          └─ wait ◄─┤ down, busy            └─ cut: client's end; the row waits for its record
  *
- * A route that is not STREAMED is work on text: the engine's answer is passed on in one piece, its
- * row has the class "text" and no tokens, and it has no record at the engine.
+ * A route that is not STREAMED is work on text (tokenize, detokenize). The engine's answer is
+ * passed on in one piece, the row has the class "text" and no tokens, and the engine keeps no
+ * record of it.
  *
- * Sent again is only what the engine has not accepted: nothing was sent, it answered 503, or it
- * went away before it answered at all (twice, and it is told so: a request that kills engines must
- * not kill one after the other). An engine drops a request id that it has seen.
+ * A request is sent again only if no engine has accepted it: nothing was sent, the engine answered
+ * 503, or it went away before it answered. After the second engine that went away, the request
+ * fails, so that a request that crashes engines does not crash one after the other. An engine
+ * refuses (409) a request id that it knows, also from the records of its predecessor.
  */
 #pragma once
 
@@ -36,11 +40,11 @@ struct edge_job_options {
     struct edge_hold hold; /* begun by the caller; the job ends it */
     struct edge_route route;
     enum edge_stream_form form; /* of a STREAMED route */
-    bool is_explained;          /* its usage says how it went */
+    bool is_explained;          /* x-banyan-explain: the usage has the member "banyan" */
     uint32_t deadline_ms;
 };
 
-/* A generation under way, for admins: without anything of its text. */
+/* A running generation as admins see it, without its text. */
 struct edge_job_info {
     char id[LIMIT_REQUEST_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
@@ -49,37 +53,38 @@ struct edge_job_info {
     enum service_class service_class;
     const char *state; /* "held" at the edge, "sent" to the engine, "streaming", "ending" */
     bool is_stream;
-    uint32_t prompt_tokens; /* 0 until the engine has admitted it, as the next two */
+    uint32_t prompt_tokens; /* this and the next two are 0 until the engine has admitted it */
     uint32_t cached_tokens;
     uint32_t completion_tokens;
     int64_t age_us;
 };
 
-/* Takes the request over: whatever happens from here, the job answers it. */
+/* Starts a job. From here on the job answers the request, whatever happens. */
 void edge_job_start(const struct edge_job_options *options);
 
-/* The one entrance for every early end. A job that waits ends here; else it half-closes towards the
- * engine and gives it a second for its final record. The reason's status and the message are what
- * the client hears if it is still there. No effect on a job that is ending. */
+/* Cancels a job. A job that waits ends at once. A job at the engine half-closes its exchange and
+ * gives the engine a second for its final record. A client that is still connected gets the
+ * reason's status and the message. No effect on a job that is already ending. */
 void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message);
 
-/* The first `count` of them, oldest first; returns how many there are in all. O(jobs). */
+/* Fills in the oldest `count` generations, oldest first; returns how many there are in all.
+ * O(jobs). */
 size_t edge_job_list(const struct edge *edge, struct edge_job_info *out, size_t count);
-/* That generation, if it has not ended; O(jobs). */
+/* Fills in the generation of that request id; false when there is none or it has ended. O(jobs). */
 bool edge_job_look(const struct edge *edge, const char *request_id, struct edge_job_info *out);
-/* An admin ends it: edge_job_cancel with what the client then hears. False when it has ended. */
+/* An admin cancels the request. False when there is none of that id, or it is ending already. */
 bool edge_job_stop(struct edge *edge, const char *request_id);
 
-/* edge_job_cancel of every job: the server stops. */
+/* Cancels every job, because the server stops. */
 void edge_job_cancel_all(struct edge *edge, const char *message);
 
-/* edge_job_cancel of every job whose tenant is suspended or archived now. O(jobs). */
+/* Cancels every job whose tenant is suspended or archived now. O(jobs), with a look-up for each. */
 void edge_job_stop_closed(struct edge *edge);
 
-/* Whether the record of that request comes with its own stream, or is on its way into the ledger.
- * O(jobs). */
+/* Whether the request's record will come with its own stream, or its row is on its way into the
+ * ledger. O(jobs). */
 bool edge_job_expects(const struct edge *edge, const char *request_id);
-/* An engine before this one had begun it: if it waits, it is not sent again but told so. */
+/* An earlier engine had begun the request: if it waits to be sent again, it fails instead. */
 void edge_job_refuse(struct edge *edge, const char *request_id);
-/* Frees what is left when the loop has stopped and ledger and client are closed. */
+/* Frees the remaining jobs, after the loop has stopped and ledger and client are closed. */
 void edge_job_free_all(struct edge *edge);

@@ -13,15 +13,17 @@ struct edge_keys {
     struct edge *edge;
     void (*came)(void *context);
     void *context;
-    const char *hosts; /* of the first snapshot, which stays: a reload frees the others while the */
-    const char *ca_file; /* thread reads; neither is reloadable */
+    /* Texts of the first snapshot of the options, which is kept while the edge runs; a reload frees
+     * the later ones while the thread may read. Neither option is reloadable. */
+    const char *hosts;
+    const char *ca_file;
     struct loop_timer *timer;
     struct loop_worker *worker;
     struct loop_worker_task task;
     bool is_running;
     struct issuer_fetch fetch; /* the one under way */
-    bool is_good;              /* what came of it */
-    atomic_bool is_over;
+    bool is_good;              /* it has brought usable keys */
+    atomic_bool is_over;       /* tells the thread to give the fetch up */
 };
 
 static struct edge_keys *keys_of(struct loop_worker_task *task)
@@ -66,14 +68,14 @@ void edge_keys_wake(struct edge_keys *keys)
         return;
     keys->task = (struct loop_worker_task){.work = fetch_work, .done = fetch_done};
     keys->is_running = loop_worker_submit(keys->worker, &keys->task) == STATUS_OK;
-    ASSERT(keys->is_running); /* there is room for one, and one is there */
+    ASSERT(keys->is_running); /* the worker has room for one task, and none is in it */
 }
 
 static void look(void *context)
 {
     struct edge_keys *keys = context;
     edge_keys_wake(keys);
-    if (!keys->is_running) /* an issuer that tokens waited for may have been deleted */
+    if (!keys->is_running) /* the issuer that a token waits for may have been deleted */
         keys->came(keys->context);
     loop_timer_arm(keys->timer, LOOK_MS);
 }

@@ -1,23 +1,25 @@
-/* edge_keys: issuers' key sets are fetched from their URLs, on a thread of their own.
+/* edge_keys: fetches issuers' key sets from their URLs, on a thread of its own.
  *
- *   timer, or a token whose key is not there ─► issuer_fetch_next ─► thread: key_fetch,
- *   issuer_fetch_done ─► loop: tokens that waited are checked again (edge_proof), next one
+ *   timer, or a token whose key is unknown ─► issuer_fetch_next ─► thread: key_fetch,
+ *   issuer_fetch_done ─► loop: waiting tokens are checked again (edge_proof); next issuer
  *
  * Owns:     the thread; one fetch at a time.
  * Thread:   the loop's.
- * Cost:     a look at the issuers a second.
- * Not here: which issuer is due, what came (auth/tenants/issuer_fetch), HTTP (upstream/key_fetch).
+ * Cost:     a look at the issuers once a second.
+ * Not here: which issuer is due and what is done with its keys (auth/tenants/issuer_fetch), HTTP
+ *           (upstream/key_fetch).
  */
 #pragma once
 
 #include "gateway/edge/state/edge_state.h"
 
-/* `came(context)` runs when keys have been fetched, or could not be: what waits for them is checked
- * again. */
+/* Starts the thread. `came(context)` runs on the loop after each fetch, good or failed, so that the
+ * caller can check waiting tokens again. NO_MEMORY. */
 enum status edge_keys_create(struct edge_keys **out, struct edge *edge, void (*came)(void *context),
                              void *context);
-/* A fetch under way is given up. Before the proofs are destroyed. NULL is fine. */
+/* Gives up a fetch under way and ends the thread. Call it before the proofs are destroyed. NULL is
+ * allowed. */
 void edge_keys_destroy(struct edge_keys *keys);
 
-/* Somebody waits for keys: they are fetched now, if auth wants it. */
+/* A token waits for keys: starts a fetch now, if an issuer is due and no fetch is under way. */
 void edge_keys_wake(struct edge_keys *keys);

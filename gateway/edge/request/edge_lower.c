@@ -28,7 +28,7 @@ static void call_log(const struct lower_call *call, const char *request_id)
         LOG_NUMBER("code", call != NULL ? call->code : 0));
 }
 
-/* 404: it has ended meanwhile. */
+/* 404 is no failure: the request has ended meanwhile. */
 static void call_ended(void *context, enum status status)
 {
     struct lower_call *call = context;

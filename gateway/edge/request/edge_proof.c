@@ -14,26 +14,26 @@
 
 enum {
     FAILURES_A_SECOND = 10,
-    PARKED_US = 3 * LIMIT_JWKS_FETCH_MS * 1000, /* others may be fetched first */
+    PARKED_US = 3 * LIMIT_JWKS_FETCH_MS * 1000, /* other issuers may be fetched first */
 };
 
-/* A request whose token is with the thread. */
+/* A token that is with the thread or parked, and the request that waits for it. */
 struct proof_check {
     struct loop_worker_task task;
     struct edge_proof *proof;
     struct proof_check *previous;
     struct proof_check *next;
-    struct http_request *request; /* NULL once gone */
+    struct http_request *request; /* NULL once the request is gone, or when is_early */
     struct edge_access access;
     char peer[64];
-    enum status status;               /* what auth_check said */
-    bool is_early;                    /* its body is on its way: no request waits for the answer */
-    bool is_patient;                  /* it may be parked */
-    bool is_parked;                   /* its issuer's keys are being fetched */
-    struct edge_memory_unproven hold; /* the request's, until it is known whose it is */
-    int64_t give_up_us;               /* then it is judged by the keys that are there */
+    enum status status;               /* what auth_check returned */
+    bool is_early;                    /* checked ahead: the request's body is still on its way */
+    bool is_patient;                  /* the token may be parked */
+    bool is_parked;                   /* the token waits for its issuer's keys */
+    struct edge_memory_unproven hold; /* the request's memory, until its tenant is known */
+    int64_t give_up_us;               /* from then on, the keys at hand decide */
     size_t length;
-    char token[]; /* a copy: the client may leave meanwhile */
+    char token[]; /* a copy, because the client may leave meanwhile */
 };
 
 struct edge_proof {
@@ -95,7 +95,7 @@ void edge_proof_destroy(struct edge_proof *proof)
     mem_free(proof);
 }
 
-/* On the thread. What was found is auth's to tell. */
+/* On the thread. auth remembers the result, so that the handler finds it. */
 static void check_work(struct loop_worker_task *task)
 {
     struct proof_check *check = (struct proof_check *)task;
@@ -144,7 +144,7 @@ static void check_done(struct loop_worker_task *task)
     edge_keys_wake(proof->edge->keys);
 }
 
-/* Those that find no room in the queue now stay parked until the next time. */
+/* A token that finds no room in the queue stays parked until the next call. */
 void edge_proof_keys_came(struct edge_proof *proof)
 {
     int64_t now_us = loop_now_us(proof->edge->loop);
@@ -168,7 +168,7 @@ static enum status check_refuse(struct edge_proof *proof, enum auth_refusal refu
     FAIL(status, "%s", message);
 }
 
-/* With `request` NULL the request's body is on its way, and `access` says nothing. */
+/* Gives the token to the thread. With `request` NULL the check is early, and `access` is empty. */
 static enum status check_start(struct edge_proof *proof, struct http_request *request,
                                struct slice token, const struct edge_access *access,
                                const char *peer)
@@ -215,7 +215,8 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
     return STATUS_OK;
 }
 
-/* A mix, since an owner's name has no more bytes than a hash: an admin's key is no tenant's. */
+/* Names the owner of a request: its tenant's hash; for an admin, who has no tenant, the key's id,
+ * cut to the length of a hash. */
 static void claim_owner(const struct principal *principal, uint8_t owner[LISTENER_OWNER_BYTES])
 {
     _Static_assert(sizeof principal->tenant_hash == LISTENER_OWNER_BYTES,
@@ -237,7 +238,7 @@ enum listener_claim edge_proof_claim(void *context, const struct listener_head *
         return LISTENER_STRANGER;
     if (auth_wants_check(auth, credential.text)) {
         struct edge_access access = {0};
-        /* Whoever is refused here is told so when the request is whole. */
+        /* A refusal here is told when the request is complete and handled. */
         if (!head->is_again)
             (void)check_start(proof, NULL, credential.text, &access, head->peer);
         return LISTENER_UNPROVED;
@@ -257,7 +258,7 @@ void edge_proof_handle(struct http_request *request, void *context)
     char peer[64];
     if (edge_credential_read(request, &token) != STATUS_OK ||
         !auth_wants_check(edge->auth, token)) {
-        proof->handler(request, proof->context); /* it says what is wrong */
+        proof->handler(request, proof->context); /* it also answers a bad credential */
         return;
     }
     edge_access_begin(&access, request, "other");

@@ -7,8 +7,8 @@
 #include "gateway/http/http_error.h"
 
 enum {
-    RETRY_MS_MOST = 120000, /* SDKs do not wait for longer ones, they give up */
-    RETRY_MS_NOW = 1000,    /* when it is another request's end that is waited for */
+    RETRY_MS_MOST = 120000, /* client libraries do not wait longer, they give up */
+    RETRY_MS_NOW = 1000,    /* when the wait is for the end of another request */
 };
 
 /* --- before --- */
@@ -27,7 +27,7 @@ static void reserve_tell(const struct edge_quota *quota, struct edge *edge, cons
         metric_add(edge->metrics.quota_denials[quota->denial.limit][false], 1);
 }
 
-/* Whether it is lowered now and was not before. */
+/* Counts the limits that lower the request; returns whether this is the first time. */
 static bool lowered_tell(struct edge_quota *quota, struct edge *edge, uint32_t lowered)
 {
     bool is_first = lowered != 0 && !quota->is_lowered;
@@ -52,8 +52,8 @@ static void header_reset(struct edge_quota *quota, const char *name, int64_t us)
     quota_duration(us, quota->headers[at]);
 }
 
-/* Of the limits that this header shows the one with the least left, tenant's or key's; limit 0:
- * there is none. */
+/* Of the limits that this header shows, the one with the least left, the tenant's or the key's. The
+ * result's `limit` is 0 when neither has one. */
 static struct quota_standing headers_tightest(struct edge *edge, const struct quota_demand *demand,
                                               enum quota_header header)
 {
@@ -137,7 +137,8 @@ void edge_quota_refuse(const struct edge_quota *quota, struct http_request *requ
 
 /* --- while it runs --- */
 
-/* Which choice a frame is of, and whether it says why that ends. Quotes in texts are escaped. */
+/* Notes which choice a frame belongs to, and whether it has a finish_reason. A text search is
+ * enough, because quotes inside JSON strings are escaped. */
 static void watch_choice(struct edge_quota *quota, struct slice rest)
 {
     static const char index[] = "\"index\":";

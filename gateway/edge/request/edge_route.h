@@ -1,4 +1,4 @@
-/* edge_route: what a row of the tenants' routes (routes.def) promises.
+/* edge_route: the scope and the flags of a row of routes.def, which explains each flag.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -19,6 +19,6 @@ enum edge_route_flag {
 };
 
 struct edge_route {
-    uint32_t scope; /* enum auth_scope; 0: any key of a tenant */
-    uint32_t flags;
+    uint32_t scope; /* enum auth_scope; 0: any key of a tenant will do */
+    uint32_t flags; /* of enum edge_route_flag */
 };
