@@ -17,12 +17,12 @@
 #include "config/base/mem.h"
 
 struct auth {
-    struct auth_method_context context; /* nothing in it changes once it is open */
+    struct auth_method_context context; /* its members do not change once the auth is open */
     atomic_uint_fast64_t refused[AUTH_REFUSALS];
 };
 
-/* The next admin.key, until its row is there. */
 static const char admin_key_file[] = "admin.key";
+/* Holds a new key until its row is in the database; then it replaces admin.key. */
 static const char admin_key_next_file[] = "admin.key.next";
 
 static const struct {
@@ -52,7 +52,7 @@ static enum status open_secrets(struct auth *auth, const char *data_dir, struct 
     enum status status = auth_secrets_read(data_dir, &secrets);
     bool is_new = status == STATUS_NOT_FOUND;
     if (is_new) {
-        /* Nothing is matched with these zeros: the tenants are opened to count their keys. */
+        /* Opened with zeros as secrets, only to count the keys in the database. */
         memset(&secrets, 0, sizeof secrets);
         TRY(open_tenants(auth, store, &secrets));
         size_t keys = tenants_key_count(auth->context.tenants);
@@ -177,8 +177,8 @@ enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
     return tenants_find_account(context->tenants, tenant_hash, key_hash, tenant_id, key_id);
 }
 
-/* A text beside a certificate that is required: the text says who it is, the certificate that the
- * text is used where it belongs. */
+/* When key and certificate must agree: the key decides who is calling, and the certificate must
+ * belong to the same tenant. */
 static enum status check_agrees(struct auth *auth, const struct auth_credential *credential,
                                 bool want_admin, const struct principal *found)
 {
@@ -217,7 +217,7 @@ enum status auth_look(const struct auth *auth, const struct auth_credential *cre
                       bool want_admin, struct principal *out)
 {
     struct auth copy = {.context = auth->context};
-    copy.context.refused = copy.refused; /* which nobody reads */
+    copy.context.refused = copy.refused; /* these counts are dropped */
     enum status status = auth_authenticate(&copy, credential, want_admin, out);
     auth_crypto_forget(&copy, sizeof copy);
     return status;
@@ -296,8 +296,9 @@ enum status auth_refresh(struct auth *auth, struct principal *principal)
 enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
                                 const char *peer, struct tenant_key *out)
 {
-    /* The file first: a key that nobody has read would keep the next start from making one. It
-     * takes the place of the last one when its row is there: until then the last one is good. */
+    /* The file is written before the row: a key in the database whose value nobody can read would
+     * keep the next start from making another one. It replaces admin.key only after the row,
+     * because until then the old key is the valid one. */
     char value[LIMIT_KEY_BYTES];
     char line[LIMIT_KEY_BYTES + 1];
     struct audit_actor actor = {.scopes = AUTH_SCOPES_ADMIN};
@@ -320,8 +321,9 @@ enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct 
     return status;
 }
 
-/* A process that was ended between the row and the file's place has left a key that is good; one
- * that was ended before the row, a file that opens nothing. */
+/* Completes what an earlier process has begun. If it ended after the key's row was written, the key
+ * in admin.key.next is valid and the file is renamed. If it ended before, the file opens nothing
+ * and is removed. */
 static enum status bootstrap_finish(struct auth *auth, const char *data_dir)
 {
     struct buffer text;

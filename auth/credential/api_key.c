@@ -9,7 +9,7 @@ static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 static const struct slice tenant_prefix = {"sk-by-", 6};
 static const struct slice admin_prefix = {"sk-by-admin-", 12};
 
-/* Behind the prefix: public id, dash, secret, dash, check. */
+/* After the prefix: public id, dash, secret, dash, check digits. */
 enum { BODY_BYTES = API_KEY_PUBLIC + 1 + API_KEY_SECRET + 1 + API_KEY_CHECK };
 
 void api_key_random(char *out, size_t length)
@@ -22,7 +22,7 @@ void api_key_random(char *out, size_t length)
             used = 0;
         }
         unsigned char byte = bytes[used++];
-        if (byte < 4 * 62) /* the rest of the 256 values would favour the first digits */
+        if (byte < 4 * 62) /* the other byte values would make the first digits more likely */
             out[i++] = digits[byte % 62];
     }
     out[length] = '\0';

@@ -19,7 +19,7 @@ static enum status file_failed(const char *name, const char *what)
 static enum status open_folder(const char *folder, const char *name, bool may_make, int *out)
 {
     if (may_make)
-        mkdir(folder, 0700); /* a failure shows when it is opened */
+        mkdir(folder, 0700); /* if it fails, open fails too */
     *out = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *out < 0 ? file_failed(name, "cannot be reached: data directory") : STATUS_OK;
 }
@@ -58,7 +58,7 @@ enum status auth_file_write(const char *folder, const char *name, struct slice c
     TRY(open_folder(folder, name, true, &descriptor));
     enum status status = write_temporary(descriptor, temporary, name, content);
     if (status == STATUS_OK) {
-        /* link() never replaces; rename() always does. */
+        /* linkat never replaces a file; renameat always does. */
         int failed = may_replace ? renameat(descriptor, temporary, descriptor, name)
                                  : linkat(descriptor, temporary, descriptor, name, 0);
         if (failed != 0 && errno == EEXIST)
@@ -67,7 +67,7 @@ enum status auth_file_write(const char *folder, const char *name, struct slice c
         else if (failed != 0)
             status = file_failed(name, "cannot be put into its place");
     }
-    unlinkat(descriptor, temporary, 0); /* gone already after a rename */
+    unlinkat(descriptor, temporary, 0); /* after renameat there is nothing to remove */
     if (status == STATUS_OK && fsync(descriptor) != 0)
         status = file_failed(name, "cannot be made durable");
     close(descriptor);

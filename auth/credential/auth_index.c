@@ -14,8 +14,8 @@ void auth_index_deinit(struct auth_index *index)
     *index = (struct auth_index){0};
 }
 
-/* The slot that holds the id, or the free one where it belongs. Ids come from strangers, hence the
- * keyed hash. */
+/* The slot that holds the id, or the free one where it belongs. The hash is keyed, because
+ * strangers choose ids. */
 static struct auth_index_slot *index_slot(const struct auth_index *index, struct slice id)
 {
     size_t at = hash_bytes(hash_process_key(), id.bytes, id.length) & (index->capacity - 1);

@@ -1,9 +1,9 @@
-/* auth_index: a table from ids (any bytes) to records; ids are never taken out.
+/* auth_index: a hash table from ids (any bytes) to records. Ids are never removed.
  *
- * Owns:     its slots; records and the ids inside them belong to the caller.
- * Thread:   one writer or many readers at a time (the caller's lock).
- * Cost:     O(1); at most half of the slots are in use, linear probing.
- * Not here: order of the records (tenant keeps them in lists).
+ * Owns:     its slots. The caller owns the records and the ids inside them.
+ * Thread:   one writer or many readers at a time, under the caller's lock.
+ * Cost:     O(1) expected; linear probing with at most half of the slots in use.
+ * Not here: the order of the records (tenant keeps them in lists).
  */
 #pragma once
 
@@ -18,16 +18,18 @@ struct auth_index {
 };
 
 void auth_index_deinit(struct auth_index *index);
-/* Room for `count` records in all, so that as many auth_index_put cannot fail. NO_MEMORY. */
+/* Makes room for `count` records in total, so that auth_index_put cannot fail. NO_MEMORY. */
 enum status auth_index_reserve(struct auth_index *index, size_t count);
-/* The same in two steps, so that readers need not wait while a large table is filled again: a copy
- * with room for `count`, made while others read `index` (capacity 0 when `index` has the room
- * already), then the exchange, under the caller's lock and O(1). `larger` holds what is left over
- * then: auth_index_deinit it. */
+/* The same in two steps, so that readers need not wait while a large table is copied.
+ * auth_index_copy_larger makes a copy with room for `count` while others read `index`; when `index`
+ * has the room already, the copy has capacity 0. auth_index_exchange swaps the two in O(1), under
+ * the caller's lock, and does nothing when the capacity is 0. The caller then frees `larger` with
+ * auth_index_deinit. NO_MEMORY. */
 enum status auth_index_copy_larger(const struct auth_index *index, size_t count,
                                    struct auth_index *larger);
 void auth_index_exchange(struct auth_index *index, struct auth_index *larger);
-/* `id` lives as long as the record and is not in the table yet. */
+/* Adds a record. There must be room, `id` must live as long as the record, and it must not be in
+ * the table yet. */
 void auth_index_put(struct auth_index *index, struct slice id, void *record);
-/* NULL when there is none. */
+/* The record of an id; NULL when there is none. */
 void *auth_index_get(const struct auth_index *index, struct slice id);

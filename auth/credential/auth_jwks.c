@@ -22,7 +22,7 @@ enum {
     COORDINATE_BYTES = 32,
 };
 
-/* One key under way, and how its place is called. */
+/* The key that is being read, and the name of its place for messages. */
 struct reading {
     const json_t *object;
     char where[32]; /* "jwks.keys[2]" */
@@ -96,7 +96,7 @@ static OSSL_PARAM *rsa_parameters(const uint8_t *n, size_t n_bytes, const uint8_
 
 static enum status key_rsa(const struct reading *reading)
 {
-    uint8_t n[LIMIT_RSA_BITS / 8 + 1]; /* some write a leading zero */
+    uint8_t n[LIMIT_RSA_BITS / 8 + 1]; /* some issuers write a leading zero byte */
     uint8_t e[8];
     size_t n_bytes, e_bytes;
     TRY(key_bytes(reading, "n", n, sizeof n, &n_bytes));
@@ -172,7 +172,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* --- which keys are used --- */
 
-/* Says no use, or the one of signatures. */
+/* Whether the key is for checking signatures: it names no use, or that one. */
 static bool use_is_signing(const struct reading *reading)
 {
     const json_t *use = json_object_get(reading->object, "use");
@@ -193,7 +193,7 @@ static bool kind_fits(const struct reading *reading, const struct kind *kind)
            (kind->curve == NULL || slice_is(key_text(reading, "crv"), kind->curve));
 }
 
-/* `*out` NULL: a key for somebody else. */
+/* Finds the kind of a key. `*out` is NULL for a key that is passed over. */
 static enum status kind_find(const struct reading *reading, const struct kind **out)
 {
     enum auth_jwt_algorithm algorithm;
@@ -249,7 +249,7 @@ static enum status key_finish(struct auth_jwks_key *key)
     return STATUS_OK;
 }
 
-/* `*is_used` false: it was passed over. */
+/* Reads one key. `*is_used` is false when it was passed over. */
 static enum status key_read(struct reading *reading, struct auth_jwks *jwks, bool *is_used)
 {
     const struct kind *kind;
@@ -288,7 +288,7 @@ static enum status read_all(const json_t *list, uint32_t algorithms, struct auth
         if (!json_is_object(reading.object))
             FAIL_PARAM(STATUS_INVALID, reading.where, "%s must be an object.", reading.where);
         enum status status = key_read(&reading, jwks, &is_used);
-        jwks->count += is_used; /* whatever it holds is freed with the set */
+        jwks->count += is_used;
         TRY(status);
     }
     if (jwks->count == 0)

@@ -1,16 +1,16 @@
-/* auth_jwks: an issuer's keys: from a JSON Web Key Set (RFC 7517) to keys that can be asked for by
- * their names.
+/* auth_jwks: reads an issuer's JSON Web Key Set (RFC 7517) and finds its keys by name.
  *
  *   {"keys":[{"kty":"EC","crv":"P-256","kid":"2026-11","alg":"ES256","x":"…","y":"…"}, …]}
  *
  * Owns:     the keys of one set, which never change.
- * Thread:   any; a set is read by all.
- * Cost:     reading checks each key: about a millisecond for RSA.
+ * Thread:   any; all threads may read a set.
+ * Cost:     reading a set checks each key, which takes about a millisecond for RSA.
  * Not here: where sets come from (issuer), signatures (auth_jwt).
  *
- * A key decides its algorithm, once, here: what a token says is compared with it. Keys for other
- * uses, of other kinds and of algorithms that are not allowed are passed over, as issuers publish
- * those beside; a key that should be used and is weak or malformed refuses the set.
+ * The algorithm of a key is fixed here, once; a token's alg is only compared with it. Keys for
+ * other uses, of other kinds and of algorithms that are not allowed are passed over, because
+ * issuers publish such keys too. A usable key that is weak or malformed makes the whole set
+ * invalid.
  */
 #pragma once
 
@@ -21,13 +21,13 @@ struct evp_pkey_st;
 struct auth_jwks_key {
     char kid[LIMIT_JWT_KID_BYTES + 1];
     enum auth_jwt_algorithm algorithm;
-    size_t signature_bytes;   /* of each of its signatures */
+    size_t signature_bytes;   /* the length of its signatures */
     struct evp_pkey_st *pkey; /* NULL for HS256 */
-    char *pem;                /* the same as text, terminated */
-    uint8_t *secret;          /* HS256's */
+    char *pem;                /* the same key as text; NULL for HS256 */
+    uint8_t *secret;          /* for HS256; else NULL */
     size_t secret_bytes;
-    int64_t until_s;   /* its end, 0: none (auth_jwks_overlap) */
-    uint8_t print[32]; /* SHA-256 of algorithm, name and key: another key, another print */
+    int64_t until_s;   /* when it stops being accepted, Unix time; 0: never (auth_jwks_overlap) */
+    uint8_t print[32]; /* SHA-256 of algorithm, name and key; it tells different keys apart */
 };
 
 struct auth_jwks {
@@ -35,10 +35,12 @@ struct auth_jwks {
     struct auth_jwks_key keys[LIMIT_ISSUER_KEYS];
 };
 
-/* `algorithms`: bits 1 << enum auth_jwt_algorithm that keys may have. INVALID, OUT_OF_RANGE or
- * UNSUPPORTED with a param such as "jwks.keys[2].n". No text of the set comes into a message. */
+/* Reads a set. `algorithms` has the bit 1 << enum auth_jwt_algorithm for each algorithm that keys
+ * may have. INVALID or OUT_OF_RANGE with a param such as "jwks.keys[2].n"; NO_MEMORY. No message
+ * contains text of the set. */
 enum status auth_jwks_read(struct slice json, uint32_t algorithms, struct auth_jwks **out);
-void auth_jwks_free(struct auth_jwks *jwks); /* NULL is fine; wipes secrets */
+/* Frees a set and overwrites its secrets. NULL is allowed. */
+void auth_jwks_free(struct auth_jwks *jwks);
 
-/* NULL: there is none. */
+/* The key of that name; NULL when there is none. */
 const struct auth_jwks_key *auth_jwks_find(const struct auth_jwks *jwks, const char *kid);

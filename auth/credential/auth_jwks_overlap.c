@@ -8,7 +8,7 @@ static json_t *keys_of(json_t *set)
     return json_object_get(set, "keys");
 }
 
-/* Certificates are long, and nothing here asks for them. */
+/* Removes certificates, which are long and not used, and an issuer's own AUTH_JWKS_UNTIL. */
 static void strip(json_t *key)
 {
     static const char *const members[] = {AUTH_JWKS_UNTIL, "x5c", "x5t", "x5t#S256", "x5u"};
@@ -26,7 +26,7 @@ static bool has_kid(const json_t *keys, const char *kid)
     return false;
 }
 
-/* A key of the set before: behind the others until its end; dropped when that has come. */
+/* Appends a key of the earlier set, unless the new set has its name or its end has come. */
 static void keep(json_t *keys, json_t *key, int64_t now_s, int64_t overlap_s)
 {
     const char *kid = json_string_value(json_object_get(key, "kid"));

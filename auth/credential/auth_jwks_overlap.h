@@ -1,5 +1,5 @@
-/* auth_jwks_overlap: a key set that has been fetched again: keys that it no longer holds stay for a
- * while, so that tokens which were signed with them are still taken.
+/* auth_jwks_overlap: joins a freshly fetched key set with the one before it. Keys that the new set
+ * no longer holds stay for a while, so that tokens that were signed with them are still accepted.
  *
  *   kept  {a, b}        fetched {b, c}        →  {b, c, a until now + overlap}
  *
@@ -14,11 +14,12 @@
 
 #include "config/base/slice.h"
 
-/* The member that tells when a key ends, Unix seconds. It is ours: an issuer's own is dropped. */
+/* The member that tells when a key ends, Unix time. Only Banyan sets it; if an issuer sends one, it
+ * is dropped. */
 #define AUTH_JWKS_UNTIL "banyan_until"
 
-/* Appends the set to `out`; certificates are left out. Both texts are sets that auth_jwks_read
- * has taken; `kept` may be empty. A key whose name is in `fetched` comes from there alone.
- * NO_MEMORY. */
+/* Appends the joined set to `out`, without certificates. Both texts must be sets that
+ * auth_jwks_read has accepted; `kept` may be empty. A key whose name is in `fetched` is taken from
+ * there. NO_MEMORY. */
 enum status auth_jwks_overlap(struct slice kept, struct slice fetched, int64_t now_s,
                               int64_t overlap_s, struct buffer *out);

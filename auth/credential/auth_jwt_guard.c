@@ -20,7 +20,8 @@ static const char *const algorithms[AUTH_JWT_ALGORITHMS] = {
     [AUTH_JWT_EDDSA] = "EdDSA", [AUTH_JWT_HS256] = "HS256",
 };
 
-/* Seconds that a double holds exactly: what other libraries may have made of more is unknown. */
+/* The largest number of seconds that a double holds exactly; other software may have rounded a
+ * larger one. */
 static const json_int_t TIME_MOST_S = INT64_C(1) << 53;
 
 const char *auth_jwt_guard_word(enum auth_jwt_reason reason)
@@ -71,7 +72,7 @@ bool auth_jwt_guard_is_kid(struct slice kid)
 
 /* --- base64url --- */
 
-/* 0 to 63, or -1. */
+/* The value of a base64url character, 0 to 63; -1 for any other. */
 static int decode_digit(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -109,7 +110,8 @@ bool auth_jwt_guard_decode(struct slice text, void *out, size_t capacity, size_t
 
 /* --- header and claims --- */
 
-/* A JSON object within our bounds, no name twice at any depth; NULL otherwise. */
+/* Parses a part of a token. NULL unless it is a JSON object within the bounds of json_scan, with no
+ * name twice at any depth. */
 static json_t *open_object(struct slice part)
 {
     char text[LIMIT_JWT_BYTES];
@@ -136,8 +138,9 @@ static bool has_any(const json_t *object, const char *const *names, size_t count
     return false;
 }
 
-/* Plain tokens (RFC 7519) and access tokens of OAuth (RFC 9068), as media types: with or without
- * "application/", in any case. Others are made for other uses (RFC 8725, 3.11). */
+/* Whether the typ is that of a plain token (RFC 7519) or of an OAuth access token (RFC 9068), with
+ * or without "application/", in any case. Tokens of other types are for other uses (RFC 8725,
+ * 3.11). */
 static bool header_is_type(struct slice type)
 {
     static const struct slice prefix = {"application/", 12};
@@ -174,7 +177,7 @@ static enum auth_jwt_reason open_header(const json_t *header, struct auth_jwt *o
     return AUTH_JWT_NONE;
 }
 
-/* Three parts, none empty. */
+/* Splits a token into its three parts, none of which may be empty. */
 static bool open_parts(struct slice token, struct slice parts[3])
 {
     size_t count = 0;
@@ -200,7 +203,7 @@ enum auth_jwt_reason auth_jwt_guard_open(struct slice token, struct auth_jwt *ou
         !auth_jwt_guard_decode(parts[2], out->signature, sizeof out->signature,
                                &out->signature_bytes))
         return AUTH_JWT_FORM;
-    for (size_t i = 0; i < 2; i++) { /* the form of all parts before what they say */
+    for (size_t i = 0; i < 2; i++) { /* all parts must be base64url before one is parsed */
         char text[LIMIT_JWT_BYTES];
         size_t length;
         if (!auth_jwt_guard_decode(parts[i], text, sizeof text, &length))
@@ -227,8 +230,8 @@ void auth_jwt_guard_close(struct auth_jwt *jwt)
 
 /* --- what claims say --- */
 
-/* A NumericDate (RFC 7519, section 2) may have a fraction; it is cut to the whole second inside of
- * the token's life. -1 when it is not there. */
+/* Reads a NumericDate (RFC 7519, section 2). One with a fraction is rounded so that the token's
+ * life gets shorter. `*out` is -1 when the claim is missing. */
 static bool claims_time(const struct auth_jwt *jwt, const char *name, bool is_end, json_int_t *out)
 {
     const json_t *value = json_object_get(jwt->claims, name);
@@ -261,7 +264,7 @@ static enum auth_jwt_reason claims_times(const struct auth_jwt *jwt, int64_t lif
         return AUTH_JWT_NOT_YET;
     if (issued > now_s + LIMIT_JWT_SKEW_S)
         return AUTH_JWT_ISSUED_LATER;
-    /* Without iat what is left of its life is all that can be known. */
+    /* Without iat, the time that is left stands for the lifetime. */
     if (expires - (issued >= 0 ? issued : now_s) > lifetime_s)
         return AUTH_JWT_LIFETIME;
     *expires_s = expires;
@@ -278,7 +281,7 @@ static bool claims_is_audience(const struct auth_jwt_rules *rules, const json_t 
     return false;
 }
 
-/* A text or a list of texts; a list with anything else in it is no audience. */
+/* aud is a text or a list of texts; a list with anything else in it is refused. */
 static bool claims_has_audience(const struct auth_jwt *jwt, const struct auth_jwt_rules *rules)
 {
     const json_t *value = json_object_get(jwt->claims, "aud");

@@ -1,16 +1,16 @@
-/* auth_jwt_guard: a token's form, header and claims, before any library that checks signatures sees
- * it.
+/* auth_jwt_guard: checks a token's form, header and claims (RFC 7515, 7519, 8725) before a library
+ * that checks signatures sees it.
  *
  *   eyJhbGciOi….eyJpc3MiOi….MEUCIQDd…      base64url without padding, 8 KiB at most
  *   └ header ──┘└ claims ──┘└ signature
  *
- * Owns:     what it has parsed of one token.
- * Thread:   any; for a thread that may take some 20 µs.
+ * Owns:     the parsed claims of one token.
+ * Thread:   any thread that may take some 20 µs.
  * Cost:     two small JSON trees.
  * Not here: keys and signatures (auth_jwks, auth_jwt), which issuers there are (issuer).
  *
- * Nothing that is read here is true before auth_jwt_verify has said so. Values of a token never
- * come into a note or a log: reasons are fixed sentences.
+ * Nothing that is read here may be trusted before auth_jwt_verify has accepted the signature.
+ * Values of a token never reach a message or a log, because reasons are fixed sentences.
  */
 #pragma once
 
@@ -40,10 +40,10 @@ enum auth_jwt_algorithm {
     AUTH_JWT_ALGORITHMS
 };
 const char *auth_jwt_guard_algorithm(enum auth_jwt_algorithm algorithm); /* "RS256" */
-/* Exactly as it is written; false for any other word. */
+/* Finds the algorithm of a name, which must be written exactly; false for any other word. */
 bool auth_jwt_guard_find_algorithm(struct slice word, enum auth_jwt_algorithm *out);
 
-/* A key's name: 1 to LIMIT_JWT_KID_BYTES letters, digits and ._-+/=: */
+/* Whether the text may be a key's name: 1 to LIMIT_JWT_KID_BYTES letters, digits and ._-+/=: */
 bool auth_jwt_guard_is_kid(struct slice kid);
 
 enum { AUTH_JWT_SIGNATURE_BYTES = LIMIT_RSA_BITS / 8 };
@@ -51,7 +51,7 @@ enum { AUTH_JWT_SIGNATURE_BYTES = LIMIT_RSA_BITS / 8 };
 struct auth_jwt {
     enum auth_jwt_algorithm algorithm;
     char kid[LIMIT_JWT_KID_BYTES + 1];
-    bool is_plain; /* its typ is missing or exactly JWT: libjwt refuses others */
+    bool is_plain; /* its typ is missing or exactly JWT; libjwt refuses any other */
     struct slice token;
     struct slice signed_part; /* header and claims with the dot between them */
     uint8_t signature[AUTH_JWT_SIGNATURE_BYTES];
@@ -59,8 +59,9 @@ struct auth_jwt {
     struct json_t *claims;
 };
 
-/* Form, header and the claims' form. `token` outlives `out`, which auth_jwt_guard_close frees,
- * whatever this returned. AUTH_JWT_NONE or why not; without memory as if the form were wrong. */
+/* Checks the token's form, its header and the form of its claims. `token` must outlive `out`; call
+ * auth_jwt_guard_close whatever this returns. Returns AUTH_JWT_NONE or the reason of the refusal;
+ * without memory, header or claims count as malformed. */
 enum auth_jwt_reason auth_jwt_guard_open(struct slice token, struct auth_jwt *out);
 void auth_jwt_guard_close(struct auth_jwt *jwt);
 
@@ -69,19 +70,20 @@ struct auth_jwt_rules {
     size_t audience_count;
     int64_t lifetime_s;
 };
-/* exp, nbf, iat and aud; `*expires_s` is exp. */
+/* Checks exp, nbf, iat and aud against the rules and `now_s` (Unix time). Sets `*expires_s` to exp.
+ * Returns AUTH_JWT_NONE or the reason of the refusal. */
 enum auth_jwt_reason auth_jwt_guard_claims(const struct auth_jwt *jwt,
                                            const struct auth_jwt_rules *rules, int64_t now_s,
                                            int64_t *expires_s);
 
-/* The text of a claim, bytes NULL when it is missing or no text. */
+/* The text of a claim; `bytes` is NULL when the claim is missing or not a text. */
 struct slice auth_jwt_guard_claim(const struct auth_jwt *jwt, const char *name);
 
-/* Calls `take` for each word of a claim: a text with spaces between words, or a list of texts.
- * False when it is neither; a claim that is missing has no words. */
+/* Calls `take` for each word of a claim, which is a text with spaces between words, or a list of
+ * texts. False when it is neither; a missing claim has no words. */
 bool auth_jwt_guard_words(const struct auth_jwt *jwt, const char *name, void *context,
                           void (*take)(void *context, struct slice word));
 
-/* Base64url without padding, strictly: alphabet, length, and unused bits zero. False also when
- * there is no room. */
+/* Decodes base64url without padding (RFC 4648, 5). False when a character is not of the alphabet,
+ * the length is impossible, unused bits are not zero, or the result is longer than `capacity`. */
 bool auth_jwt_guard_decode(struct slice text, void *out, size_t capacity, size_t *length);

@@ -18,7 +18,7 @@ static bool take_hex_digit(char c, uint8_t *out)
     return true;
 }
 
-/* Takes `name`, 64 hex digits and a line's end from the beginning of `text`. */
+/* Takes `name`, 64 hex digits and the end of the line off the beginning of `text`. */
 static bool read_line(struct slice *text, const char *name, uint8_t out[AUTH_CRYPTO_BYTES])
 {
     struct slice prefix = slice_of(name);

@@ -4,10 +4,11 @@
 
 bool auth_apikey_recognises(const struct auth_credential *credential)
 {
-    return credential->text.length > 0; /* last of the methods: whatever no other one knows */
+    return credential->text.length > 0; /* the last method takes what no other one recognises */
 }
 
-/* One sentence for unknown, wrong, revoked and expired keys: a stranger learns nothing. */
+/* Unknown, wrong, revoked and expired keys get the same sentence, so that a stranger learns
+ * nothing. */
 static enum status authenticate_refuse(struct auth_method_context *context, enum tenant_match match)
 {
     static const enum auth_refusal refusals[] = {
@@ -23,11 +24,12 @@ static enum status authenticate_refuse(struct auth_method_context *context, enum
     FAIL(STATUS_KEY_INVALID, "the API key is not valid");
 }
 
-/* Keys that failed are not remembered. To find one again takes a hash that strangers cannot aim
- * at, which is the HMAC below; what follows it, a look-up and a comparison, is what a cache would
- * do. So an unknown or wrong key costs what a good one does (bench_keys: 1.5 to 2.3 µs beside a
- * load of 13 on two processors; a mistyped one 0.3 µs, before any hash), no flood can push anything
- * out, and a key that is made after its id was refused is taken at once. */
+/* Keys that failed are not remembered, because a cache would save nothing: it would need a hash
+ * that strangers cannot aim at, which is the HMAC below, and then a look-up and a comparison, which
+ * follow it anyway. So an unknown or wrong key costs as much as a good one (bench_keys: 1.5 to 2.3
+ * µs beside a load of 13 on two processors), and a mistyped one 0.3 µs, before any hash. No flood
+ * of bad keys can push anything out, and a new key is accepted at once although its id was refused
+ * before. */
 enum status auth_apikey_authenticate(struct auth_method_context *context,
                                      const struct auth_credential *credential, bool want_admin,
                                      struct principal *out)

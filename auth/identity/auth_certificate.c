@@ -1,13 +1,14 @@
 #include "auth/identity/auth_method.h"
 #include "auth/tenants/certificate_auth.h"
 
-/* A header decides when there is one. */
+/* A key or token in a header decides when there is one. */
 bool auth_certificate_recognises(const struct auth_credential *credential)
 {
     return credential->text.length == 0 && credential->certificate != NULL;
 }
 
-/* Whoever hears this holds the key of a certificate that an authority of ours vouches for. */
+/* The client holds the key of a certificate of a configured authority, so it may be told the
+ * reason. */
 static enum status refuse(struct auth_method_context *context, enum tenant_match match,
                           bool is_ambiguous)
 {

@@ -10,7 +10,7 @@
 
 #include "config/base/mem.h"
 
-/* In libjwt's words; NONE: it does not know the algorithm. */
+/* libjwt's name of each algorithm; JWT_ALG_NONE (0): libjwt does not know it. */
 static const jwt_alg_t libjwt_algorithms[AUTH_JWT_ALGORITHMS] = {
     [AUTH_JWT_RS256] = JWT_ALG_RS256,
     [AUTH_JWT_ES256] = JWT_ALG_ES256,
@@ -22,7 +22,7 @@ static bool verify_libjwt(const struct auth_jwt *jwt, const struct auth_jwks_key
     bool is_secret = key->pem == NULL;
     const void *material = is_secret ? (const void *)key->secret : key->pem;
     size_t bytes = is_secret ? key->secret_bytes : strlen(key->pem);
-    ASSERT(material != NULL && bytes > 0); /* without a key libjwt takes whatever comes */
+    ASSERT(material != NULL && bytes > 0); /* without a key libjwt accepts any token */
     char *token = mem_strndup(jwt->token.bytes, jwt->token.length);
     jwt_t *read = NULL;
     bool is_right = token != NULL && jwt_decode(&read, token, material, (int)bytes) == 0;
@@ -42,7 +42,8 @@ static bool verify_hmac(const struct auth_jwt *jwt, const struct auth_jwks_key *
            length == jwt->signature_bytes && CRYPTO_memcmp(code, jwt->signature, length) == 0;
 }
 
-/* A token has r and s one after the other, OpenSSL wants them as ASN.1; the bytes written, or 0. */
+/* Turns a token's signature, r followed by s (RFC 7518, 3.4), into the ASN.1 that OpenSSL wants.
+ * Returns the number of bytes written, or 0. */
 static size_t verify_ecdsa_form(const struct auth_jwt *jwt, uint8_t *out, size_t capacity)
 {
     const int half = (int)jwt->signature_bytes / 2;
@@ -54,7 +55,7 @@ static size_t verify_ecdsa_form(const struct auth_jwt *jwt, uint8_t *out, size_t
         int length = i2d_ECDSA_SIG(both, NULL);
         if (length > 0 && (size_t)length <= capacity)
             written = (size_t)i2d_ECDSA_SIG(both, &out);
-        r = NULL; /* they are the pair's now */
+        r = NULL; /* the pair owns them now */
         s = NULL;
     }
     BN_free(r);
@@ -75,7 +76,7 @@ static bool verify_openssl(const struct auth_jwt *jwt, const struct auth_jwks_ke
         signature_bytes = verify_ecdsa_form(jwt, form, sizeof form);
     }
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    EVP_PKEY_CTX *how = NULL; /* the context's */
+    EVP_PKEY_CTX *how = NULL; /* owned by `context` */
     bool is_padded = key->algorithm == AUTH_JWT_PS256;
     const char *digest = key->algorithm == AUTH_JWT_EDDSA ? NULL : "SHA256";
     bool is_right =

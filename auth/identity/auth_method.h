@@ -27,8 +27,8 @@ struct auth_method_context {
     atomic_uint_fast64_t *refused; /* [AUTH_REFUSALS]: each method counts its own */
 };
 
-/* auth_<name>_recognises: whether a credential (never empty) is this method's to judge.
- * auth_<name>_authenticate: fills `out`; errors as of auth_authenticate. */
+/* auth_<name>_recognises: whether this method decides about a credential, which is never empty.
+ * auth_<name>_authenticate: fills in `out`; fails as auth_authenticate does. */
 #define METHOD(name)                                                                               \
     bool auth_##name##_recognises(const struct auth_credential *credential);                       \
     enum status auth_##name##_authenticate(struct auth_method_context *context,                    \

@@ -1,12 +1,13 @@
-/* auth_refusals: the words of why a request was not let in, and how often each was.
+/* auth_refusals: the reasons for which a credential is refused, and how often each occurred.
  *
- * Owns:     nothing; the counts are auth's.
+ * Owns:     nothing; auth owns the counts.
  * Thread:   any.
  * Cost:     an atomic addition.
- * Not here: answers (http_error), series (edge_metrics).
+ * Not here: answers to clients (http_error), metrics (edge_metrics).
  *
- * One count for each request on either listener whose key or token did not open it. The reasons of
- * auth_jwt_reasons.def come first, so that 0 is no refusal and each reason is its own refusal.
+ * Each request on either listener whose credential is refused is counted once. The reasons of
+ * auth_jwt_reasons.def come first, with the same values as in enum auth_jwt_reason; 0 is no
+ * refusal.
  */
 #pragma once
 
@@ -27,6 +28,7 @@ enum auth_refusal {
 const char *auth_refusals_method(enum auth_refusal refusal); /* "token" */
 const char *auth_refusals_word(enum auth_refusal refusal);   /* "exp" */
 
-/* Counts one that auth does not see itself. */
+/* Counts a refusal that auth does not see itself, such as a full queue of tokens. */
 void auth_refused(struct auth *auth, enum auth_refusal refusal);
+/* How often it has occurred since auth_open. */
 uint64_t auth_refused_count(const struct auth *auth, enum auth_refusal refusal);

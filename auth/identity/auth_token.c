@@ -42,7 +42,7 @@ void auth_token_close(struct auth_tokens *tokens)
     mem_free(tokens);
 }
 
-/* No other credential has a dot in it. */
+/* A token has dots in it; no other credential has. */
 bool auth_token_recognises(const struct auth_credential *credential)
 {
     struct slice text = credential->text;
@@ -56,7 +56,7 @@ static enum status refuse(enum auth_jwt_reason reason)
     FAIL(STATUS_KEY_INVALID, "%s", auth_jwt_guard_text(reason));
 }
 
-/* What is known of a token. False: it must be checked. */
+/* Finds the remembered result of a token. False: it must be checked. */
 static bool known_find(struct auth_method_context *context, struct slice credential,
                        struct auth_token_entry *out)
 {
@@ -83,7 +83,7 @@ bool auth_token_is_known(struct auth_method_context *context, struct slice crede
 
 /* --- the check --- */
 
-/* Scopes that a claim's words name. */
+/* Adds the scope that a word of the claim names. */
 static void scope_take(void *context, struct slice word)
 {
     *(uint32_t *)context |= auth_scope_find(word);
@@ -101,7 +101,8 @@ static bool check_scopes(const struct auth_jwt *jwt, const struct issuer *issuer
     return true;
 }
 
-/* Whose it is: the claim's text is a tenant's id, or stands for one. */
+/* Finds the token's tenant. The claim's text is a tenant's id or, if the issuer has a table of
+ * values, a value of the table. */
 static bool check_tenant(const struct auth_jwt *jwt, const struct issuer *issuer,
                          char out[LIMIT_ID_BYTES])
 {
@@ -121,7 +122,7 @@ static bool check_tenant(const struct auth_jwt *jwt, const struct issuer *issuer
     return true;
 }
 
-/* What an issuer's rule says about the words of a claim, and no word more. */
+/* The scopes of the config API that an issuer's table gives for the words of a claim. */
 struct admin_words {
     const struct issuer *issuer;
     uint32_t scopes;
@@ -145,7 +146,8 @@ static uint32_t check_admin(const struct auth_jwt *jwt, const struct issuer *iss
     return words.scopes;
 }
 
-/* What the audit may keep: an issuer can write anything in there. */
+/* Copies the token's "sub" for the audit. Bytes other than visible ASCII become '?', because an
+ * issuer can write anything there. */
 static void check_subject(const struct auth_jwt *jwt, char out[LIMIT_SUBJECT_BYTES])
 {
     struct slice text = auth_jwt_guard_claim(jwt, "sub");
@@ -177,8 +179,8 @@ static enum auth_jwt_reason check_claims(struct auth_method_context *context,
     return check_scopes(jwt, issuer, &entry->scopes) ? AUTH_JWT_NONE : AUTH_JWT_SCOPE;
 }
 
-/* Everything about a token under the issuer that it names. The signature comes before what claims
- * say, so that a stranger learns no more than which issuers and keys there are. */
+/* Checks a token with the keys and rules of the issuer that it names. The signature is checked
+ * before the claims, so that a stranger learns no more than which issuers and keys there are. */
 static enum auth_jwt_reason check_record(struct auth_method_context *context,
                                          const struct auth_jwt *jwt,
                                          const struct issuer_record *record,
@@ -201,7 +203,7 @@ static bool is_about_key(enum auth_jwt_reason reason)
     return reason == AUTH_JWT_KEY || reason == AUTH_JWT_KEYS_UNREAD;
 }
 
-/* `*is_awaited`: the reason may be another once the issuer's keys have been fetched. */
+/* Sets `*is_awaited` when the result may change once the issuer's keys have been fetched. */
 static enum auth_jwt_reason check_jwt(struct auth_method_context *context,
                                       const struct auth_jwt *jwt, struct auth_token_entry *entry,
                                       int64_t *expires_s, bool *is_awaited)
@@ -222,7 +224,7 @@ static enum auth_jwt_reason check_jwt(struct auth_method_context *context,
     return reason;
 }
 
-/* Until when it is known, and where. */
+/* Remembers the result of a check. */
 static enum status check_keep(struct auth_method_context *context, struct slice credential,
                               const struct auth_token_entry *entry, int64_t expires_s)
 {
@@ -265,11 +267,11 @@ enum status auth_token_check(struct auth_method_context *context, struct slice c
 static enum status authenticate_refuse(struct auth_method_context *context,
                                        enum auth_jwt_reason reason)
 {
-    atomic_fetch_add(&context->refused[reason], 1); /* reasons are the first refusals */
+    atomic_fetch_add(&context->refused[reason], 1); /* a reason is its own enum auth_refusal */
     return refuse(reason);
 }
 
-/* An admin by the rule of the token's issuer: never with more scopes than that. */
+/* Authenticates an admin, with the scopes that the issuer's table gives and no more. */
 static enum status authenticate_admin(struct auth_method_context *context,
                                       const struct auth_token_entry *entry, struct principal *out)
 {

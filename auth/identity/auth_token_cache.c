@@ -44,7 +44,7 @@ void auth_token_cache_destroy(struct auth_token_cache *cache)
     mem_free(cache);
 }
 
-/* Prints are keyed HMACs: nobody outside can aim at a set. */
+/* The set of a print. Prints are keyed HMACs, so a stranger cannot aim at a set. */
 static struct place *set_of(const struct auth_token_cache *cache,
                             const uint8_t print[AUTH_CRYPTO_BYTES])
 {

@@ -1,12 +1,12 @@
-/* auth_token_cache: what was found out about tokens, so that each is checked once in a while and
- * not at each request.
+/* auth_token_cache: remembers the results of token checks, so that a token is not checked at each
+ * request.
  *
- *   print of the token ─► set of 8 places ─► who it stands for, until when
+ *   print of the token (a keyed HMAC) ─► set of 8 places ─► result, and until when it holds
  *
  * Owns:     a fixed number of entries; never a token.
- * Thread:   any; a lock held for some 50 ns.
- * Cost:     O(1); memory is touched as entries come.
- * Not here: what makes a token good (auth_token).
+ * Thread:   any; a lock is held for about 50 ns.
+ * Cost:     O(1). The memory is reserved at once and touched as entries come.
+ * Not here: checking a token (auth_token).
  */
 #pragma once
 
@@ -15,27 +15,28 @@
 
 struct auth_token_cache;
 
-/* A good token's; of a bad one `reason` and `epoch` alone. One that opens the config API alone is
- * good, with the reason why it does not open the tenants'. */
+/* The result of a check. A bad token's result uses `reason` and `epoch` alone. A token that opens
+ * only the config API is good; its `reason` says why it does not open the tenants' API. */
 struct auth_token_entry {
     enum auth_jwt_reason reason;
-    uint64_t epoch; /* of the issuers when it was checked */
-    uint64_t key;   /* the print of the key and of its issuer's rules */
+    uint64_t epoch; /* issuers_epoch when it was checked */
+    uint64_t key;   /* names the key and the rules of its issuer: issuers_has_key */
     char issuer_id[LIMIT_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
-    uint8_t key_hash[16]; /* principal's */
+    uint8_t key_hash[16]; /* the principal's */
     uint32_t scopes;
-    uint32_t admin_scopes;             /* of the config API; 0: it does not open it */
-    char subject[LIMIT_SUBJECT_BYTES]; /* of an admin's */
+    uint32_t admin_scopes;             /* for the config API; 0: it does not open it */
+    char subject[LIMIT_SUBJECT_BYTES]; /* the principal's, for an admin */
 };
 
-/* At most `entries` (a multiple of 8). NO_MEMORY. */
+/* A cache of `entries` places, a multiple of 8. NO_MEMORY. */
 enum status auth_token_cache_create(struct auth_token_cache **out, size_t entries);
 void auth_token_cache_destroy(struct auth_token_cache *cache);
 
-/* In place of what was there under this print, of a free place, or of the one that ends first. */
+/* Stores a result until `until_s` (Unix time). It replaces the result under the same print, or else
+ * takes a free place of the set, or else replaces the result that ends first. */
 void auth_token_cache_put(struct auth_token_cache *cache, const uint8_t print[AUTH_CRYPTO_BYTES],
                           const struct auth_token_entry *entry, int64_t until_s);
-/* False when there is none, or none that lasts beyond `now_s`. */
+/* Copies the result under a print. False when there is none that holds beyond `now_s`. */
 bool auth_token_cache_get(struct auth_token_cache *cache, const uint8_t print[AUTH_CRYPTO_BYTES],
                           int64_t now_s, struct auth_token_entry *out);
