@@ -16,29 +16,30 @@
 #include "config/base/ring.h"
 
 enum {
-    RETRY_MS = 100,     /* between two attempts to commit what failed */
-    PATIENCE_MS = 1000, /* a client's end waits that long for a commit that fails; rows wait on */
+    RETRY_MS = 100,                     /* between two attempts to commit */
+    PATIENCE_MS = 1000,                 /* then the end of an answer no longer waits for its row */
     ITEMS_MAX = 2 * LIMIT_LEDGER_QUEUE, /* the ring and `pending`, both full */
-    EXPIRE_MS = 60000,                  /* between two looks for old rows */
-    EXPIRE_PAUSE_MS = 20, /* between two deletions, so that the writer has the lock for longer */
-    CLOSE_ATTEMPTS = 10,  /* then rows that cannot be written are lost with the process */
-    HERE_US = 1000,       /* a commit on a caller's thread that took longer is one too many */
-    HERE_REST_S = 1,      /* for so long, doubled with each up to the next */
-    HERE_REST_MAX_S = 64,
-    HERE_FAST = 64, /* so many in a row that were not: the disk is a fast one again */
+    EXPIRE_MS = 60000,                  /* between two searches for old rows */
+    /* between two deletions, so that the writer gets its turn */
+    EXPIRE_PAUSE_MS = 20,
+    CLOSE_ATTEMPTS = 10,  /* at the close, then rows that cannot be written are lost */
+    HERE_US = 1000,       /* a longer commit on a caller's thread counts as slow */
+    HERE_REST_S = 1,      /* after a slow one there is none for so long, doubled each time */
+    HERE_REST_MAX_S = 64, /* up to this */
+    HERE_FAST = 64,       /* so many fast ones in a row set the pause back to HERE_REST_S */
 };
 
-/* Of commit times: from a commit in memory (10 µs) to one behind a slow disk. */
+/* Seconds: from a commit in memory (10 µs) to one that waits for a slow disk. */
 static const double commit_buckets[] = {0.00005, 0.0001, 0.0005, 0.001, 0.005,
                                         0.02,    0.1,    0.25,   1,     5};
 static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, LIMIT_LEDGER_BATCH};
 
 struct item {
     struct ledger_row row;
-    ledger_committed committed; /* NULL: told already */
+    ledger_committed committed; /* NULL: it has run, or there is none */
     void *context;
     int64_t queued_at_us;
-    bool is_duplicate; /* of a row in the file or before it in the queue */
+    bool is_duplicate; /* its request id was counted before */
 };
 
 struct ledger_metrics {
@@ -51,7 +52,7 @@ struct ledger_metrics {
 /* append (any thread) ─► ring ─► pending ─► commit ─► committed() … batch_told()  writer thread
  *   ▲                               └── stays there while commits fail, up to its capacity; then
  *   │                                   the ring fills, then appends are BUSY
- *   └─ free ◄── items, made when first needed: as many as ever waited at once
+ *   └─ free ◄── items, allocated when first needed and never given back
  * wal pages ≥ LEDGER_ROWS_WAL_PAGES ─► passive checkpoint              checkpoint thread */
 struct ledger {
     struct ring ring; /* of struct item * */
@@ -62,9 +63,9 @@ struct ledger {
     size_t pending_count;
     struct ledger_recent recent; /* writer's */
     struct ledger_rows *rows;
-    /* Whoever commits holds it, and with it what is the writer's above and the three below. */
+    /* Held during a commit; guards what is marked as the writer's above and the three below. */
     pthread_mutex_t committing;
-    int64_t here_after_us; /* before that, callers' threads do not commit */
+    int64_t here_after_us; /* before this time, callers' threads do not commit */
     int64_t here_rest_us;
     uint32_t here_fast;
     bool is_full;
@@ -73,7 +74,7 @@ struct ledger {
     int64_t (*price)(void *context, const struct ledger_row *row);
     void *price_context;
     struct ledger_metrics metrics;
-    struct ledger_retention retention; /* this one and the next are the second thread's */
+    struct ledger_retention retention; /* this and the next are used by the second thread alone */
     struct ledger_expiry expiry;
     uint32_t keep_days;
     uint32_t expire_ms;
@@ -134,8 +135,8 @@ static void writer_note_oldest(struct ledger *ledger)
                  ledger->pending_count > 0 ? pending_at(ledger, 0)->queued_at_us : 0);
 }
 
-/* All of the writer's functions are called with `committing` held. This one takes what has queued,
- * as far as `pending` has room. */
+/* Moves queued rows into `pending`, as far as it has room. This and the following functions are
+ * called with `committing` held, up to writer_drain. */
 static void writer_gather(struct ledger *ledger)
 {
     struct item *item = NULL;
@@ -187,10 +188,11 @@ static void writer_count(struct ledger *ledger, size_t count)
 static void free_item(struct ledger *ledger, struct item *item)
 {
     bool is_kept = ring_push(&ledger->free, &item);
-    ASSERT(is_kept); /* it has room for every item there is */
+    ASSERT(is_kept); /* the ring has room for ITEMS_MAX items */
 }
 
-/* The first `count` rows are in the file: totals first, so that who was told sees them. */
+/* The first `count` rows are in the file. The totals are updated first, so that a caller that is
+ * told of its row finds it in them. */
 static void writer_committed(struct ledger *ledger, size_t count)
 {
     if (atomic_exchange(&ledger->is_failing, false))
@@ -207,7 +209,8 @@ static void writer_committed(struct ledger *ledger, size_t count)
     writer_note_oldest(ledger);
 }
 
-/* Rows stay for the next attempt; clients are not kept waiting for ever. */
+/* A commit failed. The rows stay for the next attempt; rows that have waited for PATIENCE_MS are
+ * told of the failure, so that no client waits for ever. */
 static void writer_failed(struct ledger *ledger, enum status status)
 {
     if (!atomic_exchange(&ledger->is_failing, true))
@@ -218,14 +221,14 @@ static void writer_failed(struct ledger *ledger, enum status status)
         struct item *item = pending_at(ledger, i);
         if (now_us - item->queued_at_us < PATIENCE_MS * INT64_C(1000))
             continue;
-        item_price(ledger, item); /* a failed commit may not have come to it */
+        item_price(ledger, item); /* the failed commit may have ended before this row */
         was_told = tell(item, status) || was_told;
     }
     if (was_told)
         tell_batch(ledger);
 }
 
-/* For a log that has grown, from the other thread. */
+/* Asks the second thread for a checkpoint when the write-ahead log has grown. */
 static void writer_ask_checkpoint(struct ledger *ledger)
 {
     if (ledger_rows_wal_pages(ledger->rows) < LEDGER_ROWS_WAL_PAGES)
@@ -242,7 +245,7 @@ static struct timespec deadline_after_ms(int64_t ms)
     return (struct timespec){.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
 }
 
-/* Sleeps until rows come, or for RETRY_MS while commits fail; tells whether to stop. */
+/* Sleeps until rows come, or for RETRY_MS while commits fail. Returns whether to stop. */
 static bool writer_wait(struct ledger *ledger, bool is_retry)
 {
     struct timespec deadline = deadline_after_ms(RETRY_MS);
@@ -254,13 +257,14 @@ static bool writer_wait(struct ledger *ledger, bool is_retry)
         else
             pthread_cond_wait(&ledger->wake_writer, &ledger->lock);
     }
-    atomic_store(&ledger->has_rows, false); /* before the ring is looked at */
+    /* before the ring is read, so that no wake-up is lost */
+    atomic_store(&ledger->has_rows, false);
     bool must_stop = ledger->must_stop;
     pthread_mutex_unlock(&ledger->lock);
     return must_stop;
 }
 
-/* One commit of the oldest rows, told of when it succeeds. */
+/* Commits the oldest rows, at most LIMIT_LEDGER_BATCH. */
 static enum status writer_batch(struct ledger *ledger)
 {
     size_t count =
@@ -275,7 +279,7 @@ static enum status writer_batch(struct ledger *ledger)
     return status;
 }
 
-/* Commits what has queued, as often as there is something. False when a commit failed. */
+/* Commits until nothing is queued. False when a commit failed. */
 static bool writer_drain(struct ledger *ledger)
 {
     enum status status = STATUS_OK;
@@ -317,8 +321,8 @@ static void *writer_main(void *context)
 
 /* --- the second thread --- */
 
-/* Waits for a wake-up, at most until `deadline`; the lock is held. True when it is time to look for
- * old rows. */
+/* Waits for a wake-up, at most until `deadline`, with the lock held. True when the deadline has
+ * come: then it is time to search for old rows. */
 static bool second_wait(struct ledger *ledger, const struct timespec *deadline)
 {
     int timed_out = 0;
@@ -333,7 +337,7 @@ static void second_checkpoint(struct ledger *ledger)
         log_failure(LOG_WARN, "ledger_checkpoint_failed"); /* the log grows; rows are safe */
 }
 
-/* One small deletion; false when there is nothing more to do until the next look. */
+/* One small deletion. False when nothing is left to do until the next search. */
 static bool second_expire(struct ledger *ledger)
 {
     struct ledger_expiry *expiry = &ledger->expiry;
@@ -344,13 +348,13 @@ static bool second_expire(struct ledger *ledger)
     return status == STATUS_OK && !expiry->is_done;
 }
 
-/* What is too old now, by a clock that may be wrong. */
+/* Decides which rows are too old now, by a clock that may be wrong. */
 static void second_look(struct ledger *ledger)
 {
     struct ledger_expiry *expiry = &ledger->expiry;
     bool has_stepped = false;
     expiry->now_us = clock_wall_us(clock_system());
-    if (!ledger->retention.is_begun) { /* where is the oldest row? */
+    if (!ledger->retention.is_begun) { /* finds the oldest row and deletes none */
         expiry->cutoff_us = INT64_MIN;
         while (second_expire(ledger))
             ;
@@ -566,15 +570,17 @@ enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
 void ledger_wake(struct ledger *ledger)
 {
     if (atomic_exchange(&ledger->has_rows, true))
-        return; /* somebody has woken the writer, and it has not looked yet */
-    /* Through the lock, so that a writer about to wait is waiting; behind it, so that the woken one
-     * does not run into it at once: two changes of threads a row. */
+        return; /* the writer was woken already and has not looked yet */
+    /* Taking the lock makes sure that a writer that is about to wait does wait. The signal comes
+     * after the unlock, so that the woken writer does not block on the lock at once, which would be
+     * two more changes of threads for each row. */
     pthread_mutex_lock(&ledger->lock);
     pthread_mutex_unlock(&ledger->lock);
     pthread_cond_signal(&ledger->wake_writer);
 }
 
-/* After a commit on a caller's thread: a slow disk is for the writer's thread to wait for. */
+/* After a commit on a caller's thread: if it was slow, leaves commits to the writer's thread for a
+ * time. */
 static void here_look(struct ledger *ledger, int64_t begun_us)
 {
     int64_t now_us = clock_mono_us(clock_system());

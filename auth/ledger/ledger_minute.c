@@ -7,8 +7,8 @@
 
 enum {
     MINUTE_US = 60000000,
-    /* Rows wait for their record now and then, so they are not quite in the order of their dates:
-     * behind so many old ones in a row there is no younger one. */
+    /* Rows are not quite in the order of their times, because a row may wait for its engine's
+     * record. After so many old rows in a row, no younger one is expected. */
     OLD_ROWS = 1000,
 };
 

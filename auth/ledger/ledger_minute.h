@@ -1,9 +1,10 @@
-/* ledger_minute: the rows of the last minute, for a process that has just begun.
+/* ledger_minute: reads the rows of the last minute, for a process that has just started.
  *
  * Owns:     a connection of its own, during the call.
- * Thread:   the first, before anything is served: it waits for the disk.
- * Cost:     the rows of the minute and a thousand more, backwards by id: there is no index on time.
- * Not here: sums of longer times (ledger_usage), what a minute's use means (quota).
+ * Thread:   any thread that may wait for the disk; called before anything is served.
+ * Cost:     reads the rows of the minute and a thousand older ones, backwards by id, because there
+ *           is no index on time.
+ * Not here: sums of longer times (ledger_usage), what the use of a minute means (quota).
  */
 #pragma once
 
@@ -15,11 +16,11 @@ struct ledger_minute_row {
     int64_t prompt_tokens;
     int64_t cached_tokens;
     int64_t completion_tokens;
-    bool is_text; /* of work on text alone, which has no tokens */
+    bool is_text; /* the request was work on text alone, which has no tokens */
 };
 
-/* Calls `take` for each row that is dated less than a minute before `now_us` and not behind it,
- * newest first; LIMIT_LEDGER_MINUTE_ROWS are looked at at most. The file is one that ledger_open
- * has made or migrated. IO, CORRUPT. */
+/* Calls `take` for each row whose time is at most `now_us` and less than a minute before it, newest
+ * first. It reads at most LIMIT_LEDGER_MINUTE_ROWS rows. ledger_open must have made or migrated the
+ * file. Fails as the store does (IO, CORRUPT). */
 enum status ledger_minute_read(const char *path, int64_t now_us, void *context,
                                void (*take)(void *context, const struct ledger_minute_row *row));

@@ -48,14 +48,15 @@ static uint32_t slot_find(const struct ledger_recent *recent, const uint64_t pri
     return slot;
 }
 
-/* Frees a slot and moves back those behind it that would not be found across the gap. */
+/* Frees a slot, and moves later entries of its chain into the gap that could otherwise not be
+ * found. */
 static void slot_free(struct ledger_recent *recent, uint32_t slot)
 {
     uint32_t mask = 2 * recent->capacity - 1;
     uint32_t gap = slot;
     for (uint32_t at = slot_next(recent, gap); recent->slots[at] != 0; at = slot_next(recent, at)) {
         uint32_t home = slot_home(recent, recent->order[recent->slots[at] - 1]);
-        if (((at - home) & mask) < ((at - gap) & mask)) /* its home lies behind the gap */
+        if (((at - home) & mask) < ((at - gap) & mask)) /* its home lies after the gap */
             continue;
         recent->slots[gap] = recent->slots[at];
         gap = at;

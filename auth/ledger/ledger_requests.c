@@ -76,7 +76,8 @@ static void row_read(sqlite3_stmt *statement, struct ledger_row *row)
     row_texts(statement, row);
 }
 
-/* Until the page is full and one more row is known to be there, or so many were looked at. */
+/* Reads until the page is full and one more row is found, or until LIMIT_USAGE_SCAN rows were
+ * looked at. */
 static enum status read_rows(sqlite3_stmt *statement, struct ledger_requests *requests)
 {
     uint32_t seen = 0;

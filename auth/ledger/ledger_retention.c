@@ -15,7 +15,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Nothing is older than the oldest row: the pace counts from there. */
+/* Begins at the oldest row, because there is nothing before it to delete. */
 static void step_begin(struct ledger_retention *retention, int64_t wanted_us, int64_t front_us)
 {
     retention->cutoff_us = least(wanted_us, front_us);

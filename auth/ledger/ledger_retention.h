@@ -1,13 +1,14 @@
-/* ledger_retention: up to when rows may be deleted, by a clock that is not trusted.
+/* ledger_retention: decides up to what time rows may be deleted, without trusting the clock.
  *
- *   cutoff = wall clock − keep, but
- *     - it goes forward by at most LEDGER_RETENTION_PACE seconds a second that the process runs,
- *       from the oldest row on: a clock set to 2040 costs a day of rows an hour, not the table;
- *     - after a step of more than an hour against the monotonic clock it stands still for a day of
- *       running, so that somebody can read the log and set the clock right.
+ *   cutoff = wall clock − keep, with two bounds:
+ *     - From the oldest row on, it advances by at most LEDGER_RETENTION_PACE seconds for each
+ *       second that the process runs. So a clock that is set to 2040 costs a day of rows an hour,
+ *       not the whole table.
+ *     - After the clock has jumped by more than an hour against the monotonic clock, the cutoff
+ *       stands still for a day of running, so that an operator can read the log and set the clock.
  *
- * Owns:     nothing but its numbers.
- * Thread:   one (the ledger's second).
+ * Owns:     its numbers.
+ * Thread:   one at a time (the ledger's second thread).
  * Cost:     –
  * Not here: deleting (ledger_rows), when to look (ledger).
  */
@@ -25,15 +26,16 @@ enum {
 struct ledger_retention {
     int64_t keep_us;
     int64_t cutoff_us;
-    int64_t mono_us;        /* of the last step */
-    int64_t offset_us;      /* wall − monotonic, as it was believed last */
-    int64_t doubt_until_us; /* monotonic; 0: the clock is believed */
+    int64_t mono_us;        /* monotonic time of the last step */
+    int64_t offset_us;      /* wall clock − monotonic clock, when the clock was last trusted */
+    int64_t doubt_until_us; /* monotonic time; 0: the clock is trusted */
     bool is_begun;
 };
 
+/* `keep_days` is at least 1. */
 void ledger_retention_init(struct ledger_retention *retention, int64_t keep_days);
 
-/* Rows whose wall time is below the result may be deleted. `front_us`: wall time of the oldest row,
- * INT64_MAX when there is none. `has_stepped` tells that the clock has just begun to be doubted. */
+/* Rows whose wall time is below the result may be deleted. `front_us` is the wall time of the
+ * oldest row; INT64_MAX: there is none. `has_stepped` is true when the clock has just jumped. */
 int64_t ledger_retention_step(struct ledger_retention *retention, int64_t wall_us, int64_t mono_us,
                               int64_t front_us, bool *has_stepped);

@@ -6,7 +6,7 @@
 #include "config/base/mem.h"
 #include "config/store.h"
 
-/* One edge until edges share their usage; it stands in the key from the first row on. */
+/* The number of this file's edge in its row ids. A file has the rows of one edge. */
 static const int64_t edge_id = 1;
 enum { SEQUENCE_BITS = 48 };
 
@@ -43,20 +43,20 @@ static const char *const ledger_steps[] = {
     " completion_tokens integer not null,"
     " primary key (minute, tenant_id, key_id, model, service_class)"
     ") strict, without rowid;",
-    /* A tenant's own usage is found without reading the others'. A line of it is made when the
-     * group of a minute is, not with each sum. */
+    /* Finds a tenant's usage without reading that of others. An entry is made with the first row of
+     * a minute's group, not with each addition to it. */
     "create index usage_minutes_tenant on usage_minutes (tenant_id, minute);",
-    /* A name for this file's edge that no other file's has: sequences alone are not unique. */
+    /* A unique name for this file's edge, because sequences alone are not unique across edges. */
     "create table edges (id integer primary key, name text not null) strict;"
     "insert into edges values (1, lower(hex(randomblob(8))));",
 
-    /* Rows of before cost nothing: there were no prices. */
+    /* Older rows cost nothing, because there were no prices. */
     "alter table requests add column cost_nano integer not null default 0;"
     "alter table usage_minutes add column cost_nano integer not null default 0;",
 };
 
-/* Sums of the rows of a transaction, by what they are added to. A batch is mostly one minute and a
- * handful of keys; a full table is written out and begun again. */
+/* The sums of a transaction's rows, by the group in usage_minutes that they are added to. A batch
+ * mostly has one minute and a few keys. A full table is written to the file and emptied. */
 enum { GROUPS = 64 };
 struct group {
     uint64_t print;
@@ -66,7 +66,7 @@ struct group {
     int64_t prompt_tokens;
     int64_t cached_tokens;
     int64_t completion_tokens;
-    int64_t cost_nano; /* INT64_MAX: that, or more */
+    int64_t cost_nano; /* INT64_MAX: that much or more */
 };
 
 enum statement {
@@ -74,7 +74,7 @@ enum statement {
     STATEMENT_COMMIT,
     STATEMENT_ROW,
     STATEMENT_SUM,
-    STATEMENT_LOOK, /* this one and the next on the second connection */
+    STATEMENT_LOOK, /* this and the next use the second connection */
     STATEMENT_DELETE,
     STATEMENTS
 };
@@ -88,11 +88,11 @@ static const char *const statement_sql[STATEMENTS] = {
     " prompt_tokens = prompt_tokens + excluded.prompt_tokens,"
     " cached_tokens = cached_tokens + excluded.cached_tokens,"
     " completion_tokens = completion_tokens + excluded.completion_tokens,"
-    /* Beyond 64 bits SQLite would make a floating-point number of it, which a strict table refuses:
-     * no row could be committed any more. */
+    /* A sum beyond 64 bits stays at the largest number. SQLite would make a floating-point number
+     * of it, which a strict table refuses, and no row could be committed any more. */
     " cost_nano = case when cost_nano > 9223372036854775807 - excluded.cost_nano"
     " then 9223372036854775807 else cost_nano + excluded.cost_nano end",
-    /* Never the last row: the next sequence is told from it. */
+    /* Leaves out the last row, because the next sequence is read from it. */
     ("select id, at_us from requests where id >= ?1 and id < (select max(id) from requests)"
      " order by id limit ?2"),
     "delete from requests where id between ?1 and ?2 and at_us < ?3",
@@ -109,7 +109,7 @@ struct ledger_rows {
     struct group groups[GROUPS];
 };
 
-/* In place of SQLite's own hook, which would checkpoint in the middle of a client's wait. */
+/* Replaces SQLite's own hook, which would make a checkpoint while a client waits for its commit. */
 static int open_wal_hook(void *context, sqlite3 *connection, const char *name, int pages)
 {
     struct ledger_rows *rows = context;
@@ -177,7 +177,7 @@ void ledger_rows_close(struct ledger_rows *rows)
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(rows->statements[i]);
     sqlite3_close(rows->checkpointer);
-    sqlite3_close(rows->writer); /* the last one: SQLite checkpoints and removes the log */
+    sqlite3_close(rows->writer); /* the last connection: SQLite removes the write-ahead log */
     mem_free(rows);
 }
 
@@ -285,7 +285,7 @@ enum status ledger_rows_end(struct ledger_rows *rows, bool commit)
     if (status == STATUS_OK && commit)
         status = rows_step(rows, STATEMENT_COMMIT);
     if (!commit || status != STATUS_OK)
-        sqlite3_exec(rows->writer, "rollback", NULL, NULL, NULL); /* or SQLite has done it */
+        sqlite3_exec(rows->writer, "rollback", NULL, NULL, NULL); /* unless SQLite has done it */
     else
         rows->sequence = rows->sequence_next - 1;
     return status;
@@ -330,13 +330,13 @@ enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *c
 
 /* --- retention --- */
 
-/* What a look at the next rows has found. */
+/* What was found in the next rows. */
 struct look {
     int64_t first_old;
     int64_t last_old;
     uint32_t old;
     uint32_t seen;
-    bool is_at_front; /* a row that is to stay, and not from the future */
+    bool is_at_front; /* a row was found that stays and is not from the future */
 };
 
 static void expire_pass(struct ledger_expiry *expiry, int64_t id, int64_t at_us)
@@ -349,7 +349,8 @@ static void expire_pass(struct ledger_expiry *expiry, int64_t id, int64_t at_us)
     }
 }
 
-/* Back to rows that are not of the future any more: time has passed, or the clock was set right. */
+/* Returns to rows that were passed over, once they are not from the future any more: time has
+ * passed, or the clock was set right. */
 static void expire_return(struct ledger_expiry *expiry)
 {
     if (expiry->passed_id == 0 || expiry->passed_us > expiry->now_us)
@@ -401,7 +402,7 @@ enum status ledger_rows_expire(struct ledger_rows *rows, struct ledger_expiry *e
     enum status status =
         failed != 0 ? store_status(SQLITE_NOMEM, "ledger") : rows_step(rows, STATEMENT_DELETE);
     if (status != STATUS_OK)
-        expiry->cursor = cursor; /* the same rows again */
+        expiry->cursor = cursor; /* looks at the same rows again next time */
     else
         expiry->deleted += look.old;
     return status;

@@ -11,7 +11,7 @@
 
 enum { DAY_MINUTES = 1440 };
 
-/* As in ledger_rows: the high bits are the file's own number of its edge, 1. */
+/* As in ledger_rows: the high bits of a row id are the number of the file's edge, 1. */
 #define ROWS_FIRST (INT64_C(1) << 48)
 #define ROWS_END   (INT64_C(2) << 48)
 
@@ -27,7 +27,7 @@ enum statement {
     STATEMENTS
 };
 
-/* Costs in two halves: their sum may be beyond 64 bits, which SQLite calls an error. */
+/* Costs are summed in two halves, because a sum beyond 64 bits is an error of SQLite. */
 #define SUMS                                                                                       \
     "select tenant_id, model, service_class, sum(requests), sum(prompt_tokens), "                  \
     "sum(cached_tokens), sum(completion_tokens), sum(cost_nano >> 32), "                           \
@@ -35,7 +35,7 @@ enum statement {
 #define SUMS_GROUPS                                                                                \
     " group by tenant_id, model, service_class order by tenant_id, model, service_class"
 
-/* Numbers are the parameters of every statement alike. */
+/* A parameter's number has the same meaning in every statement. */
 static const char *const statement_sql[STATEMENTS] = {
     "select name from edges where id = 1",
     "select min(id) from requests where id >= ?1 and id < ?2",
@@ -63,7 +63,7 @@ static void ship_text(sqlite3_stmt *statement, int column, char *out, size_t cap
     snprintf(out, capacity, "%s", text != NULL ? (const char *)text : "");
 }
 
-/* Binds two numbers; a statement that has fewer parameters takes no notice of the rest. */
+/* Binds two numbers; SQLite ignores those that the statement has no parameter for. */
 static sqlite3_stmt *ship_bind(struct ledger_ship *ship, enum statement which, int64_t one,
                                int64_t two)
 {
@@ -78,7 +78,7 @@ static sqlite3_stmt *ship_bind(struct ledger_ship *ship, enum statement which, i
 static enum status open_connection(struct ledger_ship *ship, const char *path)
 {
     TRY(store_connect(&ship->connection, path, false));
-    /* Sums are grouped in memory: no place for temporary files is left to the process. */
+    /* Sums are grouped in memory, because the sandbox leaves no place for temporary files. */
     TRY(store_execute(ship->connection, "pragma query_only = on; pragma temp_store = memory"));
     for (int i = 0; i < STATEMENTS; i++) {
         int code = sqlite3_prepare_v3(ship->connection, statement_sql[i], -1,
@@ -128,7 +128,7 @@ const char *ledger_ship_edge(const struct ledger_ship *ship)
 
 /* --- rows --- */
 
-/* The one number that a statement answers with; `none` where it is null. */
+/* The one number that a statement returns; `none` when it is null. */
 static enum status ship_number(sqlite3_stmt *statement, int64_t none, int64_t *out)
 {
     int code = sqlite3_step(statement);
@@ -205,7 +205,7 @@ enum status ledger_ship_rows(struct ledger_ship *ship, int64_t after, struct led
 enum status ledger_ship_begin(struct ledger_ship *ship, int64_t *sequence)
 {
     TRY(store_execute(ship->connection, "begin"));
-    /* The first read fixes the commit that is seen. */
+    /* The first read decides which commit the transaction sees. */
     enum status status =
         ship_number(ship_bind(ship, STATEMENT_LAST, ROWS_FIRST, ROWS_END), ROWS_FIRST, sequence);
     *sequence -= ROWS_FIRST;
@@ -216,7 +216,7 @@ enum status ledger_ship_begin(struct ledger_ship *ship, int64_t *sequence)
 
 void ledger_ship_end(struct ledger_ship *ship)
 {
-    /* Nothing was written: it cannot fail but by there being nothing to end. */
+    /* Nothing was written, so a rollback can only fail when no transaction is open. */
     sqlite3_exec(ship->connection, "rollback", NULL, NULL, NULL);
 }
 

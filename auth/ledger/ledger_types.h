@@ -1,4 +1,4 @@
-/* ledger_types: what a row of the ledger is.
+/* ledger_types: the row of the ledger.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -16,14 +16,13 @@
 
 enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
 
-/* The class of rows whose request worked on text alone (/v1/tokenize, /v1/detokenize): they have no
- * tokens and cost nothing, and sums by class keep them apart from what the model computed. */
+/* The class of rows of work on text alone (/v1/tokenize, /v1/detokenize). They have no tokens and
+ * cost nothing, and sums by class keep them apart from generations. */
 #define LEDGER_CLASS_TEXT "text"
 
 struct ledger_row {
-    int64_t sequence; /* given by the writer in the order of commits, rising over restarts; what a
-                         caller puts here is not looked at */
-    int64_t at_us;    /* wall clock, end of the request */
+    int64_t sequence; /* set when the row is written; rises in the order of commits */
+    int64_t at_us;    /* wall clock at the end of the request */
     char request_id[LIMIT_REQUEST_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
     char key_id[LIMIT_ID_BYTES];
@@ -35,8 +34,7 @@ struct ledger_row {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
-    int64_t cost_nano; /* given by the writer, by the prices of the commit's moment; what a caller
-                          puts here is not looked at */
+    int64_t cost_nano; /* set when the row is written, by the prices of that moment */
     bool is_estimated;
     int64_t queue_us;
     int64_t prefill_us;

@@ -13,10 +13,10 @@
 #include "config/store.h"
 
 enum {
-    PROGRESS_STEPS = 10000, /* of SQLite's machine between two looks: about 0.1 ms */
+    PROGRESS_STEPS = 10000, /* of SQLite's machine between two calls of read_progress: 0.1 ms */
     SQL_BYTES = 2048,
     LISTS = 4,           /* of a filter */
-    LIST_PARAMETERS = 9, /* those of the first one begin here */
+    LIST_PARAMETERS = 9, /* the number of the first list's first parameter */
     ROWS_FIRST = 64,
 };
 
@@ -67,7 +67,8 @@ static void query_lists(const struct ledger_usage_query *query, struct buffer *o
     }
 }
 
-/* Every part is a text of ours; values are bound. A column that is not grouped by is ''. */
+/* Builds the SQL from constant texts alone; values are bound. A column that is not grouped by is
+ * ''. */
 static void query_sql(const struct ledger_usage_query *query, struct buffer *out)
 {
     uint32_t group = query->group_by;
@@ -100,7 +101,7 @@ static int query_bind(sqlite3_stmt *statement, const struct ledger_usage_query *
     failed |= sqlite3_bind_int64(statement, 3, start + width * query->buckets);
     const char *const texts[] = {query->tenant_id, query->key_id, query->model,
                                  query->service_class};
-    for (int i = 0; i < 4; i++) { /* a parameter that the text lacks is out of range: no failure */
+    for (int i = 0; i < 4; i++) { /* the SQL has a parameter only for texts that are given */
         if (texts[i][0] != '\0')
             failed |= sqlite3_bind_text(statement, 4 + i, texts[i], -1, SQLITE_STATIC);
     }
@@ -148,7 +149,7 @@ static void page_row(sqlite3_stmt *statement, int64_t width_s, struct ledger_usa
     row->cost_nano = sqlite3_column_int64(statement, 9);
 }
 
-/* One row too many came: the last bucket is not whole and is left to the next page. */
+/* More rows came than fit: the last bucket may be incomplete and is left to the next page. */
 static enum status page_cut(struct ledger_usage_page *page)
 {
     page->end_s = page->rows[page->count - 1].start_s;
@@ -174,7 +175,7 @@ static enum status page_read(sqlite3_stmt *statement, int64_t width_s,
     if (code == SQLITE_INTERRUPT)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "start_time",
                    "The range holds too much for one question; ask for a shorter one.");
-    if (code == SQLITE_ERROR) /* the one sum that can get there */
+    if (code == SQLITE_ERROR) /* only the sum of the costs can overflow */
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "start_time",
                    "The costs of this range are beyond 64 bits; ask for a shorter one.");
     TRY(store_status(code, "ledger"));
@@ -222,7 +223,7 @@ void ledger_usage_page_deinit(struct ledger_usage_page *page)
 
 /* --- the thread --- */
 
-/* The next task, waiting for one; NULL when it is time to stop and none is left. */
+/* Waits for the next task. NULL when it is time to stop and no task is left. */
 static struct ledger_usage_task *thread_take(struct ledger_usage *usage)
 {
     pthread_mutex_lock(&usage->lock);

@@ -1,16 +1,19 @@
-/* ledger_usage: what was used, from the ledger's roll-ups: sums by time bucket and group.
+/* ledger_usage: reads what was used from the ledger's sums by minute: sums by time bucket and
+ * group.
  *
  *   ask ─► queue (LIMIT_USAGE_TASKS, a few of one asker) ─► reader's thread ─► done
  *
- * Owns:     a connection of its own and the thread that reads on it, so that neither the ledger's
- *           writer nor a loop waits for a long range.
- * Thread:   ask from any; `done` runs on the reader's thread.
- * Cost:     reading a roll-up is about 0.5 µs; a question that needs more than
- *           LIMIT_USAGE_STEPS steps of SQLite or LIMIT_USAGE_ROWS results is refused.
- * Not here: who may ask (edge_usage, admin), how it looks, single rows (ledger_requests).
+ * Owns:     a connection of its own and the thread that reads on it ("the reader"), so that neither
+ *           the ledger's writer nor an event loop waits for a long range.
+ * Thread:   any may ask; `done` runs on the reader's thread.
+ * Cost:     reading one sum of a minute takes about 0.5 µs. A query that needs more than
+ *           LIMIT_USAGE_STEPS steps of SQLite is refused. One with more than LIMIT_USAGE_ROWS
+ *           results gets the buckets that fit.
+ * Not here: who may ask (edge_usage, admin), rendering (edge_usage_render), single rows
+ *           (ledger_requests).
  *
- * Roll-ups are written in the transaction of their rows, so what is read is exact to the last
- * commit. They are kept by the minute of the request's end, UTC.
+ * Sums by minute are written in the transaction of their rows, so the answer is exact up to the
+ * last commit. The minute is that of the request's end, in UTC.
  */
 #pragma once
 
@@ -27,18 +30,18 @@ enum ledger_usage_group {
 };
 
 struct ledger_usage_query {
-    int64_t start_s;  /* since 1970; a multiple of width_s */
-    int64_t width_s;  /* of a bucket: a multiple of 60 */
-    uint32_t buckets; /* whole ones, one after another */
-    uint32_t group_by;
-    char tenant_id[LIMIT_ID_BYTES]; /* "": of all; and so for the others */
+    int64_t start_s;                /* Unix time, a multiple of width_s */
+    int64_t width_s;                /* the length of a bucket, a multiple of 60 */
+    uint32_t buckets;               /* how many, 1 to LIMIT_USAGE_BUCKETS */
+    uint32_t group_by;              /* bits of enum ledger_usage_group */
+    char tenant_id[LIMIT_ID_BYTES]; /* "": of all tenants; likewise the next three */
     char key_id[LIMIT_ID_BYTES];
     char model[LEDGER_MODEL_BYTES];
     char service_class[LEDGER_WORD_BYTES];
-    const struct ledger_usage_filter *filter; /* beside these four; NULL: none */
+    const struct ledger_usage_filter *filter; /* in addition to these four; NULL: none */
 };
 
-/* Sums of one bucket and group; texts that are not grouped by are "". */
+/* The sums of one bucket and group. A text that is not grouped by is "". */
 struct ledger_usage_row {
     int64_t start_s;
     char tenant_id[LIMIT_ID_BYTES];
@@ -52,30 +55,33 @@ struct ledger_usage_row {
     int64_t cost_nano;
 };
 
-/* Rows by bucket, then tenant, key, model, class; buckets without use have none. */
+/* The answer. Rows are ordered by bucket, then tenant, key, model, class; a bucket without use has
+ * no row. */
 struct ledger_usage_page {
     struct ledger_usage_row *rows;
     size_t count;
-    int64_t
-        end_s; /* buckets before it are whole; below the end of the query when the page is full */
+    /* The end of the last complete bucket; earlier than the end of the query when the page is full.
+     * */
+    int64_t end_s;
 };
 
-/* A question on its way: the asker's memory, with all that it points to, until `done`. */
+/* A query under way. The asker owns it, with all that it points to, and keeps it until `done`. */
 struct ledger_usage_task {
     struct ledger_usage_task *next;
     struct ledger_usage_query query;
-    struct ledger_requests *requests; /* not NULL: single rows are asked for, into there, no sums */
-    char asker[LIMIT_ID_BYTES];       /* whose turn it takes: a tenant's id, or "" */
-    bool is_first; /* a request waits for it: before the others, and never one too many */
-    void (*done)(struct ledger_usage_task *task); /* the page is the asker's from here */
+    struct ledger_requests *requests; /* not NULL: asks for single rows instead of sums */
+    char asker[LIMIT_ID_BYTES];       /* whose queries are counted: a tenant's id, or "" */
+    bool is_first; /* a request waits for it: it goes before the others, and is never refused */
+    void (*done)(struct ledger_usage_task *task); /* from here on the asker owns the page */
     struct ledger_usage_page page;
-    struct error_note note; /* status OK, or why not: INVALID, OUT_OF_RANGE (too much of it) … */
+    struct error_note note; /* status OK, or the failure: INVALID, OUT_OF_RANGE (too much) … */
 };
 
-/* The file is one that ledger_open has made or migrated. */
+/* ledger_open must have made or migrated the file. NO_MEMORY; otherwise fails as the store does. */
 enum status ledger_usage_open(struct ledger_usage **out, const char *path);
-/* Answers what waits with CANCELLED, breaks off what runs. */
+/* Breaks off the running query and answers waiting ones with CANCELLED. NULL is allowed. */
 void ledger_usage_close(struct ledger_usage *usage);
-/* UNAVAILABLE when the queue is full, or the asker has too many in it (`done` then never runs). */
+/* Queues a query. UNAVAILABLE when the queue is full or the asker has too many queries in it; then
+ * `done` never runs. */
 enum status ledger_usage_ask(struct ledger_usage *usage, struct ledger_usage_task *task);
 void ledger_usage_page_deinit(struct ledger_usage_page *page);

@@ -1,4 +1,4 @@
-/* ledger_usage_types: which rows and sums of the ledger are asked for.
+/* ledger_usage_types: the filter of a query for rows or sums of the ledger.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -9,7 +9,7 @@
 
 #include "auth/ledger/ledger_types.h"
 
-/* Words of which a row has one; none: any row does. */
+/* A row passes when it has one of the words; an empty list lets all rows pass. */
 struct ledger_usage_words {
     uint32_t count;
     char words[LIMIT_USAGE_WORDS][LEDGER_MODEL_BYTES];

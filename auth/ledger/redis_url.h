@@ -1,4 +1,4 @@
-/* redis_url: where Redis is, from the text of the option `redis`.
+/* redis_url: parses the option `redis`, the address of Redis.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -17,11 +17,11 @@ enum { REDIS_URL_HOST_BYTES = 256, REDIS_URL_USER_BYTES = 128 };
 struct redis_url {
     bool is_unix;
     char host[REDIS_URL_HOST_BYTES]; /* a name or an address; the path of a Unix socket */
-    char user[REDIS_URL_USER_BYTES]; /* "" = Redis's default user */
+    char user[REDIS_URL_USER_BYTES]; /* "": Redis's default user */
     uint16_t port;
     int32_t database;
 };
 
-/* INVALID says what to write instead, of the option `redis`; nothing of the text is repeated, since
- * it may hold a password by mistake. */
+/* INVALID (param "redis") with a message that says what to write instead. The message never repeats
+ * the text, which may hold a password by mistake. */
 enum status redis_url_parse(struct redis_url *out, const char *text);
