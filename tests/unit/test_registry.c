@@ -43,7 +43,7 @@ static void test_device(void **state)
     if (kernels_can_run("cuda"))
         skip();
     assert_int_equal(registry_choose(&ops, &table, "cuda"), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_note()->message, "kernels cuda"));
+    assert_non_null(strstr(status_note()->message, "kernels for cuda"));
     assert_int_equal(registry_choose(&ops, &table, "auto"), STATUS_OK);
     assert_ptr_equal(ops, &cpu_ops);
 }
