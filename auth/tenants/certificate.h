@@ -1,15 +1,16 @@
-/* certificate: whose a client's certificate is: rows that admins make.
+/* certificate: the rows in which admins say which tenant a client certificate belongs to.
  *
  * Owns:     rows of the table certificates (config/store), and their index in memory.
- * Thread:   any; looking takes a shared lock and never waits for a commit, a change does
+ * Thread:   any. A look-up takes a shared lock and never waits for a commit; a change waits
  *           (auth/tenants/tenant.h).
  * Cost:     a look-up is O(1); a change is one committed transaction with its audit row.
- * Not here: HTTP shapes (gateway/admin), what a certificate proves (gateway/http/tls_client checks
- *           it, auth_certificate asks here whose it is).
+ * Not here: HTTP and JSON (gateway/admin), verifying a certificate (gateway/http/tls_client),
+ *           authenticating by it (auth_certificate).
  *
- * A row fits one certificate by its fingerprint, or all that carry one name (URI or DNS), exactly.
- * The fingerprint's row decides where there is one: so one certificate of many with a name can be
- * revoked alone, by a row of its own. A revoked fingerprint is so for ever; a name is free again.
+ * A row matches one certificate by its fingerprint, or all certificates that carry one name (URI or
+ * DNS), exactly. If the fingerprint has a row, that row decides; so one of many certificates with
+ * the same name can be revoked by a row of its own. A revoked fingerprint stays revoked for ever,
+ * while a revoked name may get a new row.
  */
 #pragma once
 
@@ -17,8 +18,8 @@
 
 const char *certificate_match_name(enum certificate_match match); /* "fingerprint", "uri", "dns" */
 
-/* A value as a row has it: hex digits alone, DNS in lower case. INVALID, OUT_OF_RANGE (param: what
- * it is matched by). */
+/* Brings a value into the form of a row: a fingerprint as hex digits alone, a DNS name in lower
+ * case. INVALID or OUT_OF_RANGE; the param is the kind of match. */
 enum status certificate_value_read(enum certificate_match match, struct slice text,
                                    char out[LIMIT_PEER_NAME_BYTES]);
 
@@ -26,32 +27,32 @@ enum status certificate_value_read(enum certificate_match match, struct slice te
 enum status certificates_open(struct certificates **out, struct tenants *tenants);
 void certificates_close(struct certificates *certificates);
 
-/* `tenant_id` "" means the admins'. INVALID or OUT_OF_RANGE with param; EXISTS for a value that
- * another row has, unless that is a revoked name's; FORBIDDEN for scopes that the actor lacks;
- * LIMIT as CONFLICT. Without scopes a tenant's gets those of a key. */
+/* Makes a row; `tenant_id` "" means an admin's. A tenant's row without given scopes gets those of a
+ * key. INVALID or OUT_OF_RANGE with param; EXISTS for a value that another row has, unless that row
+ * is a revoked name's; FORBIDDEN for scopes that the actor lacks; CONFLICT for one row too many. */
 enum status certificate_create(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                const struct certificate_fields *fields, struct certificate *out);
-/* Label, scopes and expiry. CONFLICT for a revoked one; NOT_FOUND. */
+/* Changes label, scopes or expiry. CONFLICT for a revoked row; NOT_FOUND. */
 enum status certificate_update(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                struct slice id, const struct certificate_fields *fields,
                                struct certificate *out);
-/* From the moment this returns it opens nothing, on open connections too; requests that run go on.
- * Twice is fine. */
+/* Revokes a row. Once this returns its certificates open nothing, on open connections too; running
+ * requests go on. A second call changes nothing. */
 enum status certificate_revoke(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                struct slice id, struct certificate *out);
-/* Writes the last use of all that were used since, in batches. Called about every LIMIT_USED_S;
- * what a failure leaves is written by the next call. */
+/* Writes the last use of all rows that were used since the last call, in batches. Call it about
+ * every LIMIT_USED_S. After a failure, the next call writes the rest. */
 enum status certificates_used_flush(struct certificates *certificates);
 enum status certificate_get(struct certificates *certificates, struct slice tenant_id,
                             struct slice id, struct certificate *out);
-/* Up to `capacity` of a tenant's after id `after` ("" = from the start), oldest first. */
+/* Up to `capacity` rows of a tenant after id `after` ("": from the start), oldest first. */
 enum status certificate_list(struct certificates *certificates, struct slice tenant_id,
                              struct slice after, struct certificate *out, size_t capacity,
                              size_t *count, bool *has_more);
-/* The same of all tenants' and the admins'. */
+/* The same for the rows of all tenants and of admins. */
 enum status certificate_list_all(struct certificates *certificates, struct slice after,
                                  struct certificate *out, size_t capacity, size_t *count,
                                  bool *has_more);

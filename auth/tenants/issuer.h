@@ -1,39 +1,42 @@
-/* issuer: who issues tokens (JWT) that open the tenants' API here, with which keys, and for whom.
+/* issuer: the issuers whose tokens (JWT) are accepted: their keys, their rules, their tenants.
  *
  * Owns:     rows of the table issuers (config/store), their keys in memory.
- * Thread:   any; looking takes a short lock and never waits for a commit, a change does
+ * Thread:   any. A look-up takes a short lock and never waits for a commit; a change waits
  *           (auth/tenants/tenant.h).
- * Cost:     a change is one committed transaction with its audit row; looking walks at most
+ * Cost:     a change is one committed transaction with its audit row; a look-up walks at most
  *           LIMIT_ISSUERS records.
- * Not here: HTTP shapes (gateway/admin), what a token proves (auth_token), keys (auth_jwks).
+ * Not here: HTTP and JSON (gateway/admin), checking a token (auth_token), keys (auth_jwks).
  *
- * Keys come with the issuer ("jwks"), kept sealed since a secret may be among them, or from a file
- * in D/jwks that is looked at once a minute and when a token names a key that is not known, or from
- * a URL (issuer_fetch). A file that cannot be read leaves the keys there were.
+ * An issuer's keys have one of three sources: a key set that is given with the issuer ("jwks"),
+ * which is kept sealed because it may contain a secret; a file in the folder `jwks` of the data
+ * directory, which is looked at once a minute and when a token names an unknown key; or a URL
+ * (issuer_fetch). When a file cannot be read, the old keys stay.
  *
- * An issuer may have a rule for admins beside: words of a claim stand for scopes of the config API.
- * Who changes such an issuer must have all of those scopes: whoever names its keys can make its
- * tokens.
+ * An issuer may also have a table for admins, in which words of a claim stand for scopes of the
+ * config API. The actor that changes such an issuer must have all of those scopes, because whoever
+ * sets the keys of an issuer can make its tokens.
  */
 #pragma once
 
 #include "auth/tenants/issuer_types.h"
 
-/* Loads all rows; keys that cannot be read any more are logged, and their tokens refused.
- * `pepper` keys the seal of what is stored. */
+/* Loads all rows. Keys that cannot be read any more are logged, and their tokens are refused. The
+ * key for sealing is derived from `pepper`. */
 enum status issuers_open(struct issuers **out, struct tenants *tenants, const uint8_t *pepper,
                          const char *data_dir);
 void issuers_close(struct issuers *issuers);
 
-/* INVALID, OUT_OF_RANGE or NOT_FOUND with param; EXISTS for a name or an iss that is taken; LIMIT
- * as CONFLICT; FORBIDDEN with the param admins when the actor lacks a scope of those before or
- * after. From the moment this returns its tokens are taken; keys of a URL come a moment later. */
+/* Makes an issuer. Once this returns its tokens are accepted; the keys of a URL come a moment
+ * later. INVALID, OUT_OF_RANGE or NOT_FOUND with param; EXISTS for a name or an iss that is taken;
+ * CONFLICT for one issuer too many; FORBIDDEN (param "admins") when the actor lacks a scope that
+ * the table of admins has before or after the change. */
 enum status issuer_create(struct issuers *issuers, const struct tenant_change *change,
                           const struct issuer_fields *fields, struct issuer *out);
-/* Tokens under a key that stays are not checked again; those under one that went are refused. */
+/* Changes an issuer; fails as issuer_create does, and NOT_FOUND. Tokens of a key that was removed
+ * are refused at once. */
 enum status issuer_update(struct issuers *issuers, const struct tenant_change *change,
                           struct slice id, const struct issuer_fields *fields, struct issuer *out);
-/* Its tokens open nothing from then on. NOT_FOUND, also the second time. */
+/* Deletes an issuer; its tokens open nothing from then on. NOT_FOUND, also on a second call. */
 enum status issuer_delete(struct issuers *issuers, const struct tenant_change *change,
                           struct slice id, struct issuer *out);
 enum status issuer_get(struct issuers *issuers, struct slice id, struct issuer *out);
@@ -41,11 +44,11 @@ enum status issuer_get(struct issuers *issuers, struct slice id, struct issuer *
 enum status issuer_list(struct issuers *issuers, struct slice after, struct issuer *out,
                         size_t capacity, size_t *count, bool *has_more);
 
-/* The object of `admins` as it was given. */
+/* Appends the JSON object of `admins`. */
 void issuer_append_admins(const struct issuer *issuer, struct buffer *out);
 /* Appends the key set that came with the issuer; nothing when it has none, or when a secret is in
  * it. */
 void issuer_append_keys(struct issuers *issuers, struct slice id, struct buffer *out);
 
-/* Looks at all files of keys; reads disks. A change of them is logged. */
+/* Reads all files of keys again, which waits for the disk. Changes are logged. */
 void issuers_refresh(struct issuers *issuers);

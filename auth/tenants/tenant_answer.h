@@ -1,14 +1,14 @@
-/* tenant_answer: answers of calls with an idempotency key, kept for a day.
+/* tenant_answer: keeps the answers of calls with an idempotency key for LIMIT_IDEMPOTENCY_S.
  *
  *   answers   actor's key id, idempotency key → print of the call, code, revision, sealed body
  *
- * A body may hold a new key's value, so it lies in the file sealed (AES-256-GCM) under a key that
- * is derived from the pepper, bound to its place by the row's other members.
+ * A body may contain a new key's value, so it is stored sealed (AES-256-GCM). The sealing key is
+ * derived from the pepper, and the seal is bound to the other columns of the row.
  *
  * Owns:     the table answers.
- * Thread:   tenant_answer_keep: the holder of the store's lock; the rest any.
- * Cost:     a row and a sealing a call; old rows go with each new one.
- * Not here: what makes two calls the same (gateway/admin).
+ * Thread:   tenant_answer_keep: the holder of the store's lock; the others any.
+ * Cost:     one row and one sealing for each call.
+ * Not here: which parts of a call are compared (gateway/admin).
  */
 #pragma once
 
@@ -16,23 +16,27 @@
 
 struct sqlite3;
 
-/* What makes two calls the same: a keyed print of method, path, who asks (of those that one
- * actor_key_id stands for; without line ends, "" = it is one) and body. */
+/* A keyed hash of a call, by which a repeated call is recognised: of method, path, `who` and body.
+ * `who` tells apart the callers that share an actor_key_id, such as the persons of one issuer; it
+ * has no line ends, and is "" when there is one caller. */
 enum status tenants_answer_print(struct tenants *tenants, struct slice method, struct slice path,
                                  struct slice who, struct slice body, uint8_t out[32]);
 struct tenant_answer {
-    struct buffer body; /* initialised by the caller; wipe it: it may hold a key's value */
+    /* the caller initialises it, and overwrites it: it may hold a key's value */
+    struct buffer body;
     int code;
     int64_t revision;
 };
-/* NOT_FOUND: the call is new. REUSED: the name stands for another call. */
+/* Finds the kept answer of a repeated call. NOT_FOUND: the call is new. REUSED: another call had
+ * this idempotency key. */
 enum status tenants_answer_find(struct tenants *tenants, const struct tenant_request *request,
                                 struct tenant_answer *out);
 
-/* In the transaction of the change, which has a request. Takes the place of one that is too old. */
+/* Stores the answer of a change that has a request, in the change's transaction. Replaces an answer
+ * that is too old. */
 enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connection,
                                const struct tenant_change *change, struct slice body);
 
-/* Drops what is older than LIMIT_IDEMPOTENCY_S, or as far in the future (the clock was stepped
- * back). OK when there is nothing. */
+/* Deletes answers that are older than LIMIT_IDEMPOTENCY_S, or that lie as far in the future because
+ * the clock was set back. OK when there are none. */
 enum status tenant_answer_drop_old(struct tenants *tenants, struct sqlite3 *connection);

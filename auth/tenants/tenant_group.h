@@ -1,14 +1,14 @@
-/* tenant_group: groups of tenants: what a tenant's `group` and a prompt's grants name.
+/* tenant_group: groups of tenants, which a tenant's `group` and a prompt's grants name.
  *
  * Owns:     rows of the table tenant_groups (config/store), their records in memory.
- * Thread:   any; looking never waits for a commit, a change does (auth/tenants/tenant.h).
- * Cost:     a change is one committed transaction with its audit row; removing walks the groups.
- *           Looking is O(1) a group, beside one search a published prompt.
- * Not here: what a group shares (tenant_view), who is in it (tenant).
+ * Thread:   any. A look-up never waits for a commit; a change waits (auth/tenants/tenant.h).
+ * Cost:     a change is one committed transaction with its audit row; deleting walks the groups. A
+ *           look-up is O(1) a group, and one search for each published prompt.
+ * Not here: what a group shares (tenant_view), which tenants are in it (tenant).
  *
- * A group's name never changes: tenants and grants name it. What its members share of the cache is
- * found by its id, which no other group ever has. A tenant that names a group which
- * is not there makes it, in the tenant's own transaction.
+ * A group's name never changes, because tenants and grants refer to it. The domain in which its
+ * members share cached pages is made from its id, which no other group ever has. Making a tenant
+ * with a group that does not exist makes the group too, in the same transaction.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
  * INVALID with param. */
 enum status tenant_group_create(struct tenants *tenants, const struct tenant_change *change,
                                 struct slice name, struct slice metadata, struct tenant_group *out);
-/* Groups are found by id or by name. NOT_FOUND. Metadata (bytes NULL: as they are) that are as they
- * were change nothing. */
+/* Changes the metadata; `bytes` NULL, or the old metadata, changes nothing. NOT_FOUND. In this and
+ * the next two functions, `group` is a group's id or its name. */
 enum status tenant_group_update(struct tenants *tenants, const struct tenant_change *change,
                                 struct slice group, struct slice metadata,
                                 struct tenant_group *out);
@@ -31,8 +31,9 @@ enum status tenant_group_get(struct tenants *tenants, struct slice group, struct
 /* Up to `capacity` groups after id `after` ("" = from the start), oldest first. */
 enum status tenant_group_list(struct tenants *tenants, struct slice after, struct tenant_group *out,
                               size_t capacity, size_t *count, bool *has_more);
-/* Appends the JSON object; "{}" for no group. */
+/* Appends the group's metadata as a JSON object; "{}" when there is no such group. */
 void tenant_group_metadata(struct tenants *tenants, struct slice group, struct buffer *out);
-/* Appends a JSON list of the ids of its tenants that are not archived, the `most` oldest. */
+/* Appends a JSON list of the ids of the group's tenants that are not archived, oldest first, at
+ * most `most`. */
 void tenant_group_members(struct tenants *tenants, struct slice name, size_t most,
                           struct buffer *out);

@@ -1,9 +1,9 @@
-/* tenant_types: what a tenant, a key, a change and an audit row are.
+/* tenant_types: the structures of a tenant, a key, a change and an audit row.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: looking for them and changing them (tenant).
+ * Not here: finding and changing them (tenant).
  */
 #pragma once
 
@@ -17,8 +17,9 @@
 struct tenants;
 
 enum tenant_state { TENANT_ACTIVE, TENANT_SUSPENDED, TENANT_ARCHIVED };
-/* Whose cached prompts its requests find: its own; or those of all in its group that share with the
- * group, who find its own too. Without a group both mean the same. */
+/* Which cached prompts a tenant's requests find. PRIVATE: the tenant's own. GROUP: those of all
+ * tenants of its group that share with the group, and these find the tenant's in turn. Without a
+ * group both mean the same. */
 enum tenant_share { TENANT_SHARE_PRIVATE, TENANT_SHARE_GROUP };
 
 struct tenant {
@@ -28,12 +29,12 @@ struct tenant {
     uint32_t weight;         /* 1 … LIMIT_WEIGHT, default 100 */
     int64_t created_at_s;
     int64_t revision;             /* 1, and one more with each change */
-    char group[LIMIT_NAME_BYTES]; /* "" = none; else a name of tenant_group's */
+    char group[LIMIT_NAME_BYTES]; /* the name of a group (tenant_group); "": none */
     enum tenant_share share;
-    uint32_t cache_share; /* of the cached pages, beside others': 1 … LIMIT_CACHE_SHARE */
-    enum service_class default_class;       /* of a request that names none; not above the best */
-    enum service_class best_class;          /* what a request may ask for at most */
-    char models[LIMIT_TENANT_MODELS_BYTES]; /* that it may ask, each ended by '\n'; "" = all */
+    uint32_t cache_share; /* weight for its part of the cached pages: 1 … LIMIT_CACHE_SHARE */
+    enum service_class default_class; /* of a request that names none; not better than best_class */
+    enum service_class best_class;    /* the best class that a request may have */
+    char models[LIMIT_TENANT_MODELS_BYTES]; /* that it may use, each ended by '\n'; "": all */
 };
 
 struct tenant_key {
@@ -41,26 +42,26 @@ struct tenant_key {
     char tenant_id[LIMIT_ID_BYTES]; /* "" for an admin key */
     char name[LIMIT_NAME_BYTES];
     char redacted[LIMIT_ID_BYTES];   /* "sk-by-AbC…xyz" */
-    char rotated_to[LIMIT_ID_BYTES]; /* the key that took its place; "" = none */
+    char rotated_to[LIMIT_ID_BYTES]; /* the key that replaces it; "": none */
     uint32_t scopes;                 /* enum auth_scope bits of its kind, at least one */
     int64_t created_at_s;
-    int64_t expires_at_s;   /* 0 = never */
-    int64_t revoked_at_s;   /* 0 = not */
-    int64_t last_used_at_s; /* 0 = never; in the file up to LIMIT_USED_S later, no change of it */
+    int64_t expires_at_s;   /* 0: never */
+    int64_t revoked_at_s;   /* 0: it is not revoked */
+    int64_t last_used_at_s; /* 0: never; written up to LIMIT_USED_S later, without a new revision */
     int64_t revision;
 };
 
-/* Who makes a change, for the audit row written in the same transaction. */
+/* Who makes a change, for the audit row in the same transaction. */
 struct audit_actor {
     char key_id[LIMIT_ID_BYTES];
-    char subject[LIMIT_SUBJECT_BYTES]; /* the person of a token, whose issuer is key_id; else "" */
+    char subject[LIMIT_SUBJECT_BYTES]; /* "sub" of a token, whose issuer is key_id; else "" */
     char peer[64];
     char request_id[LIMIT_REQUEST_ID_BYTES];
-    uint32_t scopes; /* nobody gives an admin key more than these */
+    uint32_t scopes; /* the actor can give an admin key no others */
 };
 
-/* A call that may be sent again: its first answer is kept, sealed, in the transaction of its change
- * for LIMIT_IDEMPOTENCY_S. */
+/* A call with an idempotency key, which may be repeated: its answer is kept for
+ * LIMIT_IDEMPOTENCY_S, sealed, in the transaction of its change. */
 struct tenant_request {
     char actor_key_id[LIMIT_ID_BYTES];
     char name[LIMIT_IDEMPOTENCY_KEY_BYTES + 1]; /* visible ASCII */
@@ -69,16 +70,16 @@ struct tenant_request {
 
 struct tenant_change {
     const struct audit_actor *actor;
-    bool is_dry_run;       /* everything but the commit; no audit row, no memory */
-    size_t revision_count; /* 0: of whatever revision, else CHANGED unless it is one of these */
+    bool is_dry_run;       /* checks and does everything, then rolls back */
+    size_t revision_count; /* 0: changes any revision; else CHANGED unless it is one of these */
     int64_t revisions[LIMIT_REVISIONS];
-    /* Runs inside the transaction when `out` of the call is filled: the answer that the request is
-     * given. A failure takes the change back. NULL: none. */
+    /* Makes the answer of the call, inside the transaction, after the call has filled in its
+     * result. A failure rolls the change back. NULL: no answer is made. */
     enum status (*answer)(void *context, struct slice *out);
     void *context;
     const struct tenant_request *request; /* NULL: the answer is not kept */
     int answer_code;
-    int64_t answer_revision; /* of the ETag; 0 means 1, the first revision of what is made */
+    int64_t answer_revision; /* the revision for the ETag; 0 means 1, that of a new record */
 };
 
 enum {
@@ -94,7 +95,7 @@ enum {
     TENANT_MODELS = 1u << 9,
 };
 struct tenant_fields {
-    unsigned given; /* TENANT_… bits: which of the others mean something */
+    unsigned given; /* TENANT_… bits: the members that are given */
     struct slice name;
     uint32_t weight;
     enum tenant_state state; /* not TENANT_ARCHIVED */
@@ -128,7 +129,7 @@ struct audit_row {
     char detail[1024]; /* JSON: two names, each byte written as two, and figures */
 };
 
-/* Which rows are wanted; "" and 0: whatever they say. */
+/* Which rows are wanted; "" and 0 select all. */
 struct audit_filter {
     char actor_key_id[LIMIT_ID_BYTES];
     char subject[LIMIT_ID_BYTES];

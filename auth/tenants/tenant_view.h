@@ -1,4 +1,4 @@
-/* tenant_view: what a tenant's requests may read of the cache beside the tenant's own.
+/* tenant_view: the domains of the prefix cache that a tenant's requests may read beside its own.
  *
  *   published prompts granted to it or to its group, in the order of the grants  ┐ in this order
  *   its group's domain, when it shares with the group                            ┘ before its own
