@@ -1,17 +1,18 @@
-/* quota: the front door of limits: may this request begin, go on, and how do limits stand.
+/* quota: the front door of limits: whether a request may begin and go on, and what is left.
  *
  *   quota_reserve ─► leases ─► quota_prompt, quota_extend ─► quota_settle
  *   a committed row ─► quota_count                (one account's part: quota_lease.h)
  *
- * Owns:     the accounts of tenants and of keys with limits, in memory. They die with the process,
- *           and leases with them: the ledger has the truth, and sums of the day and the month are
- *           read from it again; buckets begin with what its last minute left of them.
- * Thread:   the loop's, but for quota_sums_read.
- * Cost:     a look-up in a table and one atomic load; limits are resolved again when one changes.
- * Not here: what is limited (quota_limits), HTTP (edge_quota).
+ * Owns:     the accounts of tenants and of keys with limits, in memory. Accounts and leases end
+ *           with the process. A new process reads the sums of the day and the month from the
+ *           ledger, and buckets begin with what the ledger's last minute has left of them.
+ * Thread:   the loop's, except for quota_sums_read.
+ * Cost:     a look-up in a table and one atomic load. When a limit changes, limits are resolved
+ *           again.
+ * Not here: the limits themselves (quota_limits), HTTP (edge_quota).
  *
- * Minutes are of the monotonic clock. Days and months are UTC, of the wall clock: whenever it shows
- * another day than the sums are of, forwards or back, they are read anew.
+ * Minutes follow the monotonic clock. Days and months are those of the wall clock in UTC: when it
+ * shows another day than the sums are of, later or earlier, they are read again.
  */
 #pragma once
 
@@ -21,52 +22,56 @@
 struct quota;
 
 struct quota_options {
-    struct tenants *tenants;    /* outlives the quota */
-    struct ledger_usage *usage; /* … */
-    const struct clock *clock;  /* NULL = the system's */
-    const char *ledger_path;    /* of what the last minute used; NULL: buckets begin full */
+    struct tenants *tenants; /* must outlive the quota, as the next one */
+    struct ledger_usage *usage;
+    const struct clock *clock; /* NULL: the system's clock */
+    const char *ledger_path;   /* for the use of the last minute; NULL: buckets begin full */
 };
-/* A ledger that cannot be read is logged, and buckets begin full. NO_MEMORY. */
+/* Makes the accounts' table. When the ledger cannot be read, that is logged, and buckets begin
+ * full. NO_MEMORY. */
 enum status quota_open(struct quota **out, const struct quota_options *options);
 void quota_close(struct quota *quota);
 
-/* Who asks, for how much. `key_id` NULL or "": no key's limits count. */
+/* A request: whose it is, and how much it may use. With `key_id` NULL or "", only the tenant's
+ * limits count. */
 struct quota_demand {
     const char *tenant_id;
     const char *key_id;
-    const char *model;         /* with the class: what its tokens cost; NULL: nothing */
-    const char *service_class; /* … */
+    const char *model; /* model and class decide the price; NULL: tokens cost nothing */
+    const char *service_class;
     size_t body_bytes;
     bool is_text;         /* work on text alone, without tokens */
-    int64_t output_most;  /* the request's own max_tokens, of all choices; 0 = unknown */
-    uint32_t deadline_ms; /* … deadline */
+    int64_t output_most;  /* the request's max_tokens times its choices; 0: unknown */
+    uint32_t deadline_ms; /* the request's deadline from now */
 };
 
-/* What a request holds: of its tenant's account and, when its key has limits, of that one's. */
+/* What a request has reserved, of its tenant's account and, when its key has limits, of the key's.
+ * */
 struct quota_leases {
     struct quota_lease of[QUOTA_SCOPES];
 };
 
-/* All limits of the key and of its tenant pass and `leases` is charged to them, or none is:
- * RATE_REQUESTS, RATE_TOKENS or QUOTA (a budget is spent), with the limit's name as param and a
- * message that says scope, limit, used, requested and reset; `denial` has the same as numbers, and
- * `denial->shadow` in any case; `denial->lowered` of what is let in. NO_MEMORY. */
+/* Reserves from all limits of the key and of its tenant, or from none. RATE_REQUESTS, RATE_TOKENS
+ * or QUOTA (a budget is spent) when a limit refuses: the param is the limit's name, the message
+ * says scope, limit, used, requested and reset, and `denial` has these as numbers. `denial->shadow`
+ * is set in any case, and `denial->lowered` for a request that is let in. NO_MEMORY. */
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
                           struct quota_leases *leases, struct quota_denial *denial);
-/* As the functions of quota_lease, of both. */
+/* These call the functions of quota_lease for both leases. */
 void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached);
 bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
                   struct quota_denial *denial);
 void quota_worked(struct quota_leases *leases);
 void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
                   int64_t output);
-/* A row is in the ledger, whichever way it came. */
+/* A row is in the ledger: adds it to the budgets. Call it for every row. */
 void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
                  const struct quota_use *used);
-/* And it is of a request that an earlier process had let in: its minute is charged, too. */
+/* For a row of a request that an earlier process had let in: also charges the buckets, which did
+ * not know of it. */
 void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
                   int64_t cached, int64_t output);
-/* How a limit of the tenant stands now; with a key, of the key. */
+/* How a limit of the tenant or, with a key, of the key stands now. */
 struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,
                                      enum quota_limit limit);
 
@@ -75,7 +80,7 @@ struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
 struct quota_sums_part {
     bool is_wanted;
     const _Atomic int64_t *known;  /* the day whose sums the account has */
-    int64_t counted[QUOTA_LIMITS]; /* when it began */
+    int64_t counted[QUOTA_LIMITS]; /* what the account had counted when the reading began */
     struct quota_use day;
     struct quota_use month;
 };
@@ -88,16 +93,19 @@ struct quota_sums {
     int64_t month_day;
     struct quota_sums_part parts[QUOTA_SCOPES];
 };
-/* Whether tenant or key has a budget and its sums are not today's: then quota_sums_begin (the
- * loop), quota_sums_read (a thread that may wait), quota_sums_end (the loop). */
+/* Whether the tenant or the key has a budget whose sums are not today's. Then the caller must read
+ * them before it reserves: quota_sums_begin on the loop, quota_sums_read on a thread that may wait,
+ * quota_sums_end on the loop. */
 bool quota_wants_sums(struct quota *quota, const char *tenant_id, const char *key_id);
 void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *key_id,
                       struct quota_sums *sums);
-/* As ledger_usage fails. */
+/* Waits for ledger_usage, and fails as its queries do. */
 enum status quota_sums_read(struct quota_sums *sums);
-/* What was counted in between is counted on top: never too little. */
+/* Takes the sums that were read. What was counted since quota_sums_begin is added, so that the
+ * account never counts too little. */
 void quota_sums_end(struct quota *quota, const struct quota_sums *sums);
 
-/* "17ms", "1.5s", "6m0s", "1h12m0s": as OpenAI writes resets. Rounded up. */
+/* Writes a duration as OpenAI's API writes resets: "17ms", "1.5s", "6m0s", "1h12m0s". Rounded up.
+ * */
 enum { QUOTA_DURATION_BYTES = 40 };
 void quota_duration(int64_t us, char out[QUOTA_DURATION_BYTES]);

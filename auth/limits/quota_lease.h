@@ -1,57 +1,59 @@
-/* quota_lease: one tenant's account: buckets, what is under way, and the leases between.
+/* quota_lease: one account of a tenant or a key: its buckets and budgets, and the leases of running
+ * requests.
  *
  *   reserve ─► lease (input, output, one request) ─► known prompt, extensions ─► settle
  *      └─ denied: nothing of it is charged                    └─ past its deadline: given back
  *
- * Owns:     nothing that outlives the account; a lease is its request's memory.
- * Thread:   one at a time: an account belongs to one loop. A server of several loops gives each
- *           tenant one home loop, or asks a source of slices as it asks this: no lock either way.
+ * Owns:     nothing that outlives the account. The caller owns the memory of leases.
+ * Thread:   one at a time; an account belongs to one loop, so there is no lock.
  * Cost:     reserve, extend and settle are O(QUOTA_LIMITS), well under 1 µs.
  * Not here: whose account it is, its limits and the ledger's sums (quota), answers (edge_quota).
  *
- * Buckets are exact integers: a level is counted in 1/60,000,000 of a unit, so that a limit of n a
- * minute adds n of them each microsecond of monotonic time. They begin full. A bucket may owe: by
- * what a prompt had more than was guessed, never by more than one lease of each request that ran.
+ * Buckets are exact integers. A level is counted in 1/60,000,000 of a unit, so that a limit of n a
+ * minute adds n of them in each microsecond of monotonic time. Buckets begin full. A level may be
+ * negative when a prompt had more tokens than were estimated, but never by more than one lease of
+ * each request that ran.
  */
 #pragma once
 
 #include "auth/limits/quota_limits.h"
 #include "auth/tenants/price.h"
 
-/* How long a tenant's answers are: counts by length, four classes an octave, halved as they grow
- * old. */
+/* A histogram of the lengths of an account's answers, with four classes an octave. Its counts are
+ * halved after QUOTA_LEASE_HISTORY answers, so that old ones lose weight. */
 enum { QUOTA_LEASE_CLASSES = 128, QUOTA_LEASE_HISTORY = 256 };
 
 struct quota_lease;
 
 struct quota_account {
     struct quota_limits_set set;
-    int64_t levels[QUOTA_LIMITS];  /* MINUTE: may be negative */
-    int64_t at_us[QUOTA_LIMITS];   /* MINUTE: monotonic, when the level was that */
-    int64_t held[QUOTA_LIMITS];    /* NOW: by open leases; DAY, MONTH: the same */
-    int64_t counted[QUOTA_LIMITS]; /* DAY, MONTH: in the ledger */
-    bool is_past[QUOTA_LIMITS];    /* DAY, MONTH: `counted` is of one that is over */
-    struct quota_lease *leases;    /* open ones */
+    int64_t levels[QUOTA_LIMITS];  /* MINUTE: what is left; may be negative */
+    int64_t at_us[QUOTA_LIMITS];   /* MINUTE: the monotonic time of that level */
+    int64_t held[QUOTA_LIMITS];    /* NOW, DAY, MONTH: what open leases have reserved */
+    int64_t counted[QUOTA_LIMITS]; /* DAY, MONTH: what the ledger has */
+    bool is_past[QUOTA_LIMITS];    /* DAY, MONTH: `counted` is of an earlier day or month */
+    struct quota_lease *leases;    /* the open ones */
     uint16_t lengths[QUOTA_LEASE_CLASSES];
     uint32_t lengths_total;
-    uint32_t tokens_per_1024; /* tokens of prompts for 1024 bytes of bodies, as seen; 0: not yet */
+    uint32_t tokens_per_1024; /* tokens of prompts for 1,024 bytes of bodies; 0: not known yet */
 };
 
 struct quota_lease {
     struct quota_account *account; /* NULL: not open */
     struct quota_lease *next;
     struct quota_lease *previous;
-    int64_t deadline_us; /* monotonic; then it is nobody's */
-    uint32_t charged;    /* bits of the limits it is charged to; those that lacked and let it in all
-                          * the same (shadow, lower_class) are not */
-    bool is_expired;     /* given back; settling charges what was used after all */
-    bool is_worked;      /* an engine has worked on its text (quota_lease_worked) */
-    struct price_tokens price; /* of the reservation */
-    int64_t prompt;            /* tokens that occupy pages */
+    int64_t deadline_us; /* monotonic; after it the lease is given back */
+    /* Bits of the limits that are charged. A limit that was met and still let the request in
+     * (shadow, lower_class) is not charged. */
+    uint32_t charged;
+    bool is_expired;           /* given back at its deadline; settling charges what was used */
+    bool is_worked;            /* an engine has worked on its text (quota_lease_worked) */
+    struct price_tokens price; /* the prices at the reservation */
+    int64_t prompt;            /* tokens of the prompt, which occupy pages */
     int64_t cached;            /* of these, as far as the engine has told */
-    int64_t input;             /* tokens charged of it */
+    int64_t input;             /* input tokens that are charged */
     int64_t output;
-    int64_t output_most; /* the request's own max_tokens, of all choices; 0 = unknown */
+    int64_t output_most; /* the request's max_tokens times its choices; 0: unknown */
     size_t body_bytes;
 };
 
@@ -59,45 +61,46 @@ struct quota_lease {
 struct quota_ask {
     size_t body_bytes;
     bool is_text;              /* work on text alone: it takes a request and bytes, and no tokens */
-    int64_t output_most;       /* 0 = not said */
+    int64_t output_most;       /* 0: unknown */
     int64_t deadline_us;       /* monotonic */
     int64_t now_us;            /* monotonic */
     struct price_tokens price; /* zeros where no limit counts costs */
 };
 
-/* Whose limits: a request has to pass those of its tenant and those of its key. */
+/* Whose limits they are. A request must pass those of its tenant and those of its key. */
 enum quota_scope { QUOTA_TENANT, QUOTA_KEY, QUOTA_SCOPES };
 
-/* Why not. Numbers are in the limit's unit. */
+/* Why a limit refuses. Numbers are in the limit's unit. */
 struct quota_denial {
     enum quota_scope scope; /* set by quota_reserve and quota_extend */
     enum quota_limit limit;
     int64_t most;
     int64_t used;
     int64_t requested;
-    int64_t reset_us; /* until it may pass; 0: not by waiting for the bucket */
-    bool is_never;    /* the request alone is over the limit */
+    int64_t reset_us; /* the time until the request may pass; 0: another request must end first */
+    bool is_never;    /* the request alone is larger than the limit */
     uint32_t shadow;  /* bits of shadow limits that would have refused */
-    uint32_t lowered; /* bits of those that let it go on in the lowest class */
+    uint32_t lowered; /* bits of limits that let it go on in the lowest class */
 };
 
 void quota_lease_init(struct quota_account *account, const struct quota_limits_set *set,
                       int64_t now_us);
-/* Other limits from now on: what was used of a bucket stays used; a new bucket is full. */
+/* Changes the account's limits. What was used of a bucket stays used; a new bucket is full. */
 void quota_lease_set(struct quota_account *account, const struct quota_limits_set *set,
                      int64_t now_us);
 
-/* True: all limits passed and the lease is charged to them. False: none is charged, `denial` says
- * which one stands longest in the way. `denial->shadow` and `lowered` are set either way. */
+/* Reserves a lease. True: all limits pass and are charged. False: none is charged, and `denial`
+ * names the limit that refuses for the longest time. `denial->shadow` and `lowered` are set in both
+ * cases. */
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial);
-/* Whether waiting for `a` takes longer than for `b`: a spent budget before a request that is too
- * large, that before a bucket. */
+/* Whether `a` refuses for longer than `b`. A spent budget counts as longest, then a request that is
+ * too large, then a bucket. */
 bool quota_lease_is_longer(const struct quota_denial *a, const struct quota_denial *b);
-/* The prompt as the engine counts it. */
+/* The engine has counted the prompt: corrects the estimated charge. */
 void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t now_us);
-/* The answer has `output` tokens: extends the lease when its end is near. False: a limit is met and
- * the lease is used up: the answer ends here. */
+/* The answer has `output` tokens: extends the lease when it is nearly used up. False: a limit is
+ * met and the lease is used up, so the answer must end. */
 bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_us,
                         struct quota_denial *denial);
 /* An engine has parsed and tokenised the request's text, or may have. If the request then ends
@@ -105,13 +108,13 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
  * still counts as one request with its bytes of text and the estimated input: that work cost the
  * neighbours time, too. */
 void quota_lease_worked(struct quota_lease *lease);
-/* The end, once (later calls do nothing): what was not used comes back, what was more is charged.
- * Without a prompt the request is charged only when an engine has worked on it: one request and the
- * estimated input, and no output. Budgets are charged by quota_lease_count, when the row is in the
- * ledger. */
+/* Ends the lease; later calls do nothing. What was not used is given back, and what was used beyond
+ * the lease is charged. With a prompt of 0 tokens, the request is charged only when an engine has
+ * worked on it: one request and the estimated input, and no output. Budgets are charged by
+ * quota_lease_count, when the row is in the ledger. */
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,
                         int64_t now_us);
-/* What rows of the ledger say together. */
+/* Sums of rows of the ledger. */
 struct quota_use {
     int64_t requests;
     int64_t prompt;
@@ -119,29 +122,29 @@ struct quota_use {
     int64_t output;
     int64_t cost_nano;
 };
-/* A committed row: the budgets count it. */
+/* Adds committed rows to the budgets. */
 void quota_lease_count(struct quota_account *account, const struct quota_use *used);
-/* How much of it a budget counts. */
+/* The part of `used` that a limit counts, in the limit's unit. */
 int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit limit,
                            const struct quota_use *used);
-/* The sum of two that are not negative, at most INT64_MAX. */
+/* The sum of two numbers from 0 on, at most INT64_MAX. */
 int64_t quota_lease_sum(int64_t a, int64_t b);
 
-/* What was used of the last minute by requests that this account never knew; so an account is
- * always behind: what a bucket had before that minute is taken for nothing. Never makes a debt. */
+/* Charges the buckets for a request of the last minute that this account did not reserve for,
+ * because an earlier process did. It never makes a level negative. */
 void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
                         int64_t output, int64_t now_us);
 
-/* Tokens charged for a prompt. */
+/* The input tokens that are charged for a prompt: cached ones count by cached_percent. */
 int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, int64_t cached);
 
-/* How a limit stands: what is left (never negative) and when a bucket is full again. */
+/* How a limit stands. */
 struct quota_standing {
-    int64_t limit; /* 0 = none */
+    int64_t limit; /* 0: there is none */
     bool is_shadow;
-    bool is_known; /* false: a budget whose sums were not read today */
-    int64_t remaining;
-    int64_t reset_us;
+    bool is_known;     /* false: a budget whose sums were not read today */
+    int64_t remaining; /* at least 0 */
+    int64_t reset_us;  /* until a bucket is full again, or a budget's day or month ends */
 };
 struct quota_standing quota_lease_standing(struct quota_account *account, enum quota_limit limit,
                                            int64_t now_us);

@@ -1,20 +1,20 @@
-/* quota_limits: what tenants may use: plans (named sets of limits) and each tenant's own limits.
+/* quota_limits: plans, which are named sets of limits, and the limits of each tenant.
  *
  * Owns:     rows of the tables plans, tenant_limits and limit_values (config/store), their records
  *           in memory.
- * Thread:   any; looking never waits for a commit, a change does (auth/tenants/tenant.h).
- * Cost:     a change is one committed transaction with its audit row; looking is O(1) for a tenant
- *           and walks at most LIMIT_PLANS records for a plan.
- * Not here: what has been used, who is refused (quota).
+ * Thread:   any. A look-up never waits for a commit; a change waits (auth/tenants/tenant.h).
+ * Cost:     a change is one committed transaction with its audit row. A look-up is O(1) for a
+ *           tenant, and walks at most LIMIT_PLANS records for a plan.
+ * Not here: what has been used, refusing requests (quota).
  *
- * A tenant's own limit takes the place of its plan's; one that neither has is not there at all.
+ * A tenant's own value of a limit replaces its plan's. A limit that neither has does not apply.
  */
 #pragma once
 
 #include "auth/limits/quota_limits_types.h"
 #include "auth/tenants/tenant.h"
 
-/* The limit is a budget: the ledger keeps what was used of it. */
+/* Whether the limit is a budget of a day or a month, whose use the ledger keeps. */
 bool quota_limits_is_budget(enum quota_limit limit);
 /* "stop", "lower_class"; NONE (which means stop) has no word. */
 const char *quota_limits_on_limit_word(enum quota_on_limit on_limit);
@@ -32,7 +32,7 @@ void quota_limits_append_class(const struct quota_limits_set *set, bool is_spars
 void quota_limits_append_classes(const struct quota_limits_set *set, bool is_sparse,
                                  struct buffer *out);
 
-/* The values that `set` has, over those of `out`. */
+/* Replaces values in `out` by those that `set` has. */
 void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_set *set);
 
 /* --- plans --- */
@@ -53,7 +53,8 @@ struct quota_plan_fields {
 enum status quota_limits_plan_create(struct tenants *tenants, const struct tenant_change *change,
                                      const struct quota_plan_fields *fields,
                                      struct quota_plan *out);
-/* NOT_FOUND. What is as it was changes nothing. Running requests keep what they have reserved. */
+/* Changes the given fields; a field that has its old value changes nothing. Running requests keep
+ * what they have reserved. NOT_FOUND, and as quota_limits_plan_create. */
 enum status quota_limits_plan_update(struct tenants *tenants, const struct tenant_change *change,
                                      struct slice id, const struct quota_plan_fields *fields,
                                      struct quota_plan *out);
@@ -68,17 +69,18 @@ enum status quota_limits_plan_list(struct tenants *tenants, struct slice after,
 
 /* --- tenants --- */
 
-/* All of it is replaced by `wanted` (whose tenant_id and revision do not count). NOT_FOUND for an
- * unknown tenant, and with param "plan" for an unknown plan; CONFLICT for an archived tenant. */
+/* Replaces the tenant's plan and limits by `wanted`, whose tenant_id and revision are ignored.
+ * NOT_FOUND for an unknown tenant, and with param "plan" for an unknown plan; CONFLICT for an
+ * archived tenant. */
 enum status quota_limits_put(struct tenants *tenants, const struct tenant_change *change,
                              struct slice tenant_id, const struct quota_tenant *wanted,
                              struct quota_tenant *out);
 enum status quota_limits_get(struct tenants *tenants, struct slice tenant_id,
                              struct quota_tenant *out);
 
-/* What holds for the tenant: its own, else its plan's; all none for an unknown one. */
+/* The limits that apply to the tenant: its own, or else its plan's; none for an unknown tenant. */
 void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
                           struct quota_limits_set *out);
-/* Rises with each change of any limit: who has resolved need not again while it stands. One load.
- */
+/* A number that rises with each change of any limit; while it stays, resolved limits are still
+ * valid. One atomic load. */
 uint64_t quota_limits_generation(const struct tenants *tenants);

@@ -1,9 +1,9 @@
-/* quota_limits_types: what limits there are, and what a plan, a tenant or a key has of them.
+/* quota_limits_types: the list of limits, and the values that a plan, a tenant or a key has.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: looking for limits and changing them (quota_limits, quota_limits_key).
+ * Not here: finding and changing limits (quota_limits, quota_limits_key).
  */
 #pragma once
 
@@ -44,23 +44,25 @@ const struct quota_limits_form *quota_limits_form(enum quota_limit limit);
 
 struct quota_limits_value {
     int64_t limit;  /* 0 = none */
-    bool is_shadow; /* counted and told, nobody is refused */
+    bool is_shadow; /* refusals are only counted and logged */
 };
 
-/* What a limit of tokens does that is met, before a request or in the middle of its answer: refuse
- * or end it, or let it go on in the lowest class, uncharged by the limits that lack. Limits of
- * requests, of costs and of what is under way always refuse. */
+/* What happens when a limit on tokens is met, before a request or in the middle of its answer. STOP
+ * refuses the request or ends the answer. LOWER_CLASS lets it go on in the lowest class, without
+ * charging the limits that are met. Limits on requests, on costs and on what is under way always
+ * refuse. */
 enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_LOWER_CLASS };
 
 struct quota_limits_set {
     struct quota_limits_value values[QUOTA_LIMITS];
-    int32_t cached_percent; /* so much of a cached input token counts; below 0: not given (0) */
+    /* the part of a cached input token that counts; below 0: not given (0) */
+    int32_t cached_percent;
     enum quota_on_limit on_limit;
-    /* What stands over the tenant's own weight (of plans and tenants only) and classes. A default
-     * class above the best means the best. */
+    /* These replace the tenant's own weight and classes. A weight is for plans and tenants only. A
+     * default class better than the best class means the best class. */
     uint32_t weight;       /* 0: not given */
     uint8_t default_class; /* enum service_class + 1; 0: not given */
-    uint8_t best_class;    /* … */
+    uint8_t best_class;    /* the same */
 };
 
 struct quota_plan {

@@ -7,7 +7,7 @@
  *
  * Owns:     the table answers.
  * Thread:   tenant_answer_keep: the holder of the store's lock; the others any.
- * Cost:     one row and one sealing for each call.
+ * Cost:     one row and one sealing for each call; a new row also deletes old ones.
  * Not here: which parts of a call are compared (gateway/admin).
  */
 #pragma once
