@@ -1,31 +1,35 @@
-/* usage_scripts: the Lua that Redis runs for usage_redis, each script whole or not at all.
+/* usage_scripts: the Lua scripts that Redis runs for usage_redis. Redis runs a script without
+ * interruption.
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     – (Redis's: about 1 µs a field)
- * Not here: who calls them and when (usage_redis).
+ * Cost:     none here; about 1 µs a field in Redis.
+ * Not here: calling them (usage_redis).
  *
- * Another program may write to a key of ours, by mistake or to do harm. A script looks at what is
- * there before it writes. A key that holds something else (another type, a field that is no number,
- * a mark that is none) is renamed to banyan:aside:…, where it stays for seven days, and the script
- * goes on with a new key. A key that was renamed to the same name before is overwritten, so Redis
- * holds at most two keys in place of one. Nothing is read back from a renamed key, because the
+ * Another program may write to one of these keys, by mistake or to do harm. So a script checks a
+ * key before it writes. A key that holds something else (another type, a field that is not a
+ * number, an unreadable mark) is renamed to banyan:aside:…, where it stays for seven days, and the
+ * script goes on with a new key. A key that was renamed to the same name before is overwritten, so
+ * Redis holds at most two keys in place of one. Nothing is read back from a renamed key, because
+ * the
  * ledger is the truth: the new day and the new marks are made from the ledger, and a new stream
  * begins with the next rows.
  */
 #pragma once
 
 enum usage_script {
-    /* KEYS: the day's hash. ARGV: edge, last row of the ledger, then for each row sequence,
-     * ":model:class", requests, input, cached, output, cost. The rows that were added. -1: the hash
-     * must be made from sums: there is none, it has no mark of this edge or one of rows that the
-     * ledger has not, something in it is no number, or a sum went beyond 64 bits. */
+    /* Adds rows to a day's hash. KEYS: the day's hash. ARGV: edge, last row of the ledger, then for
+     * each row its sequence, ":model:class", requests, input, cached, output, cost. Returns the
+     * number of rows that were added, or -1: the hash must be made from sums. That is so when there
+     * is no hash, it has no mark of this edge or a mark beyond the ledger's last row, a field in it
+     * is not a number, or a sum went beyond 64 bits. */
     USAGE_SCRIPT_ADD,
-    /* KEYS: the day's hash, its name aside, the count of what went aside. ARGV: edge, when it
-     * expires (0: never), sequence, mode, then for each sum ":model:class", requests, input,
-     * cached, output, cost. With our mark in it, 'absent' leaves it alone, 'replace' makes it anew
-     * if the mark is older, 'force' in any case. 0: left alone. 1: made. 2: made, and what was
-     * there went aside. -1: left alone, because another edge has its part in it. */
+    /* Makes a day's hash from sums. KEYS: the day's hash, its name aside, the count of keys that
+     * went aside. ARGV: edge, when it expires (0: never), sequence, mode, then for each sum
+     * ":model:class", requests, input, cached, output, cost. The mode decides about a hash that has
+     * this edge's mark: 'absent' keeps it unless its mark is beyond `sequence`, 'replace' makes it
+     * anew if its mark is older, 'force' makes it anew in any case. Returns 0: kept. 1: made. 2:
+     * made, and the old key went aside. -1: kept, because another edge has added to it. */
     USAGE_SCRIPT_SET,
     /* KEYS: the stream, the marks of what is in it, their names aside. ARGV: edge, the row behind
      * which the caller's rows begin (where Redis has no mark, the stream is taken to end there),
@@ -36,16 +40,18 @@ enum usage_script {
      * only the second of two scripts is taken, the first one's rows are therefore not left out. A
      * row is entered twice only when another program took the mark away between the two. */
     USAGE_SCRIPT_ENTER,
-    /* KEYS: marks, their name aside. ARGV: edge, mark. 1: this edge had none; 2 more: another kind
-     * of key went aside. */
+    /* Sets this edge's mark. KEYS: marks, their name aside. ARGV: edge, mark. Returns 1 when this
+     * edge had no mark, and 2 more when a key of another type went aside. */
     USAGE_SCRIPT_MARK,
-    /* KEYS: marks, their name aside. ARGV: edge. The mark, nil, "unreadable", or "aside". */
+    /* Reads this edge's mark. KEYS: marks, their name aside. ARGV: edge. Returns the mark, nil,
+     * "unreadable", or "aside". */
     USAGE_SCRIPT_READ,
-    /* KEYS: the set of edges, the marks, the count of what went aside, the set's name aside. ARGV:
-     * edge. By Redis's clock, which all edges share. 1: our mark is there; 2 × the count more. */
+    /* Writes this edge's sign of life, by Redis's clock, which all edges share. KEYS: the set of
+     * edges, the marks, the count of keys that went aside, the set's name aside. ARGV: edge.
+     * Returns 1 when this edge has a mark, and twice the count more. */
     USAGE_SCRIPT_BEAT,
-    /* ARGV: edge, SCAN's cursor, which is also the answer ("0": it has been round). Hashes with our
-     * mark and no other edge's go; what is of another kind is not ours. */
+    /* Deletes hashes with this edge's mark and no other edge's; keys of another type stay. ARGV:
+     * edge, SCAN's cursor. Returns the next cursor; "0": all keys were looked at. */
     USAGE_SCRIPT_SWEEP,
     USAGE_SCRIPTS
 };
