@@ -71,16 +71,16 @@ enum status tenants_key_create(struct tenants *tenants, const struct tenant_chan
                                struct slice tenant_id, const struct tenant_key_fields *fields,
                                struct tenant_key *out, char value[LIMIT_KEY_BYTES]);
 /* Changes a key. CONFLICT for a revoked key, for a key of an archived tenant, and when no other
- * open admin key that lasts as long would have a scope that this one loses. The expiry of a rotated key
- * can only be moved to an earlier time. FORBIDDEN when the actor lacks a scope that an admin key is
- * given, or that an admin key has whose life would be made longer. */
+ * open admin key that lasts as long would have a scope that this one loses. The expiry of a rotated
+ * key can only be moved to an earlier time. FORBIDDEN when the actor lacks a scope that an admin
+ * key is given, or that an admin key has whose life would be made longer. */
 enum status tenants_key_update(struct tenants *tenants, const struct tenant_change *change,
                                struct slice tenant_id, struct slice key_id,
                                const struct tenant_key_fields *fields, struct tenant_key *out);
 /* Makes a new key with the name, scopes and length of life of the old one, in `out` and `value`.
- * The old key ends after `overlap_s` seconds; below 0 means TENANT_OVERLAP_DEFAULT_S, or the time that
- * it has left when that is less. CONFLICT when the old key is revoked, expired or rotated already.
- * FORBIDDEN for an admin key with scopes that the actor lacks. */
+ * The old key ends after `overlap_s` seconds; below 0 means TENANT_OVERLAP_DEFAULT_S, or the time
+ * that it has left when that is less. CONFLICT when the old key is revoked, expired or rotated
+ * already. FORBIDDEN for an admin key with scopes that the actor lacks. */
 enum status tenants_key_rotate(struct tenants *tenants, const struct tenant_change *change,
                                struct slice tenant_id, struct slice key_id, int64_t overlap_s,
                                struct tenant_key *out, char value[LIMIT_KEY_BYTES]);
