@@ -155,7 +155,7 @@ def test_over_the_cap(tmp_path):
                 if answer.status_code != 201:
                     break
             dry = admin.post(f"{PATH}?dry_run=true", json={"name": "dry", "text": text})
-            assert dry.status_code == 409 and "cap" in dry.text, dry.text
+            assert dry.status_code == 409 and "of at most" in dry.text, dry.text
             assert codes[-1] == 409 and codes.count(201) == len(codes) - 1, codes
             assert any(c.isdigit() for c in answer.json()["error"]["message"]), answer.text
             # One goes, and there is room again.

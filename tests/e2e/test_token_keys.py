@@ -200,8 +200,8 @@ def test_sources_that_fail(keyed, sources):
     good = json.dumps({"keys": [jwk_of("RS256", key_of("RS256"), "evil")]})
     weak = {"kty": "RSA", "kid": "w", "alg": "RS256", "n": "AQAB" * 43, "e": "AQAB"}
     cases = [
-        ((500, {}, good), "answered with 500"), ((404, {}, ""), "answered with 404"),
-        ((302, {"location": source.url + "?2"}, good), "answered with 302"),
+        ((500, {}, good), "answered with HTTP 500"), ((404, {}, ""), "answered with HTTP 404"),
+        ((302, {"location": source.url + "?2"}, good), "answered with HTTP 302"),
         ((200, {}, "<html>"), "no JSON object"), ((200, {}, '{"keys":[]}'), "No key in jwks"),
         ((200, {}, json.dumps({"keys": [weak]})), "jwks.keys[0]"),
         ((200, {}, good + " " * 70000), "length cannot be right"), ("drop", "ended before"),
