@@ -1,7 +1,9 @@
 #include "tests/kit/rank_group.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,8 @@ void rank_group_fork(struct rank_group *group, uint32_t count,
             abort();
         if (group->pids[rank] > 0)
             continue;
+        /* A rank that a failed test leaves stopped would keep the test's output open for ever. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(GROUP_SECONDS);
         ranks_become(group->ranks, rank);
         int code = body(group->ranks, context);

@@ -178,8 +178,7 @@ static void test_a_rank_that_stands_still_is_as_dead(void **state)
     assert_true(ranks_live(group.ranks));
     while (ranks_meet(group.ranks) == STATUS_OK) /* it may have come to one more */
         ;
-    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
-                        46);
+    assert_non_null(strstr(status_note()->message, "process has not responded for"));
     assert_false(ranks_live(group.ranks));
     assert_int_equal(ranks_write(group.ranks, 1, "x", 1), STATUS_UNAVAILABLE); /* not held */
     assert_int_equal(kill(group.pids[1], SIGCONT),
@@ -206,8 +205,7 @@ static void test_a_rank_that_reads_nothing_is_as_dead(void **state)
     ranks_set_wait(group.ranks, 200);
     while (ranks_write(group.ranks, 1, bytes, sizeof bytes) == STATUS_OK)
         ;
-    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
-                        46);
+    assert_non_null(strstr(status_note()->message, "process has not responded for"));
     assert_int_equal(ranks_meet(group.ranks), STATUS_UNAVAILABLE);
     assert_int_equal(kill(group.pids[1], SIGKILL), 0);
     assert_int_equal(rank_group_end(&group), 128);
@@ -222,8 +220,7 @@ static void test_a_rank_that_says_nothing_is_as_dead(void **state)
     rank_group_fork(&group, 2, stand_still, NULL);
     ranks_set_wait(group.ranks, 50);
     assert_int_equal(ranks_read(group.ranks, 1, &byte, 1), STATUS_UNAVAILABLE);
-    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
-                        46);
+    assert_non_null(strstr(status_note()->message, "process has not responded for"));
     assert_int_equal(kill(group.pids[1], SIGKILL), 0);
     assert_int_equal(rank_group_end(&group), 128);
 }
