@@ -25,7 +25,7 @@ enum status auth_crypto_hmac(const uint8_t key[AUTH_CRYPTO_BYTES], struct slice 
  *   nonce 12 | ciphertext, as long as `plain` | tag 16
  *
  * Both functions append to `out`. Opening returns CORRUPT when the key, the place or any byte
- * differs. NO_MEMORY. */
+ * differs. Both return NO_MEMORY when memory is missing or OpenSSL fails. */
 enum { AUTH_CRYPTO_SEAL_BYTES = 12 + 16 };
 enum status auth_crypto_seal(const uint8_t key[AUTH_CRYPTO_BYTES], struct slice place,
                              struct slice plain, struct buffer *out);

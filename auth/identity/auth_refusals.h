@@ -28,7 +28,8 @@ enum auth_refusal {
 const char *auth_refusals_method(enum auth_refusal refusal); /* "token" */
 const char *auth_refusals_word(enum auth_refusal refusal);   /* "exp" */
 
-/* Counts a refusal that auth does not see itself, such as a full queue of tokens. */
+/* Counts a refusal that happens outside auth, for example when the queue of tokens that are to be
+ * checked is full. */
 void auth_refused(struct auth *auth, enum auth_refusal refusal);
-/* How often it has occurred since auth_open. */
+/* Returns how often the refusal has occurred since auth_open. */
 uint64_t auth_refused_count(const struct auth *auth, enum auth_refusal refusal);

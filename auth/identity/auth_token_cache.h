@@ -5,7 +5,7 @@
  *
  * Owns:     a fixed number of entries; never a token.
  * Thread:   any; a lock is held for about 50 ns.
- * Cost:     O(1). The memory is reserved at once and touched as entries come.
+ * Cost:     O(1). The whole memory is reserved at the start and used page by page as entries come.
  * Not here: checking a token (auth_token).
  */
 #pragma once
@@ -20,13 +20,13 @@ struct auth_token_cache;
 struct auth_token_entry {
     enum auth_jwt_reason reason;
     uint64_t epoch; /* issuers_epoch when it was checked */
-    uint64_t key;   /* names the key and the rules of its issuer: issuers_has_key */
+    uint64_t key;   /* a hash of the issuer's key and rules, for issuers_has_key */
     char issuer_id[LIMIT_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
-    uint8_t key_hash[16]; /* the principal's */
+    uint8_t key_hash[16]; /* the key_hash of the principal */
     uint32_t scopes;
     uint32_t admin_scopes;             /* for the config API; 0: it does not open it */
-    char subject[LIMIT_SUBJECT_BYTES]; /* the principal's, for an admin */
+    char subject[LIMIT_SUBJECT_BYTES]; /* the subject of an admin's principal */
 };
 
 /* A cache of `entries` places, a multiple of 8. NO_MEMORY. */

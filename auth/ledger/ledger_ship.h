@@ -1,12 +1,13 @@
-/* ledger_ship: reads the ledger for copying it elsewhere: rows by sequence, sums by day.
+/* ledger_ship: reads the ledger for copying it elsewhere: rows by sequence number, sums by day.
  *
  * Owns:     a connection that only reads.
- * Thread:   one at a time, not one of the ledger's.
+ * Thread:   one at a time, which must not be a thread of the ledger.
  * Cost:     about 3 µs a row; the sums of a day read its sums by minute.
  * Not here: the copies (usage_redis), writing (ledger_rows).
  *
- * The ledger's file holds a random name of its edge, which never changes. The name and a row's
- * sequence together name the row uniquely among all edges.
+ * An edge is a gateway process; each edge has a ledger of its own. The ledger's file holds the
+ * edge's name, which is random and never changes. The edge's name and a row's sequence number
+ * together identify the row among the rows of all edges.
  */
 #pragma once
 
@@ -25,11 +26,11 @@ void ledger_ship_close(struct ledger_ship *ship);
 /* The edge's name, 16 hex digits. Valid as long as `ship`. */
 const char *ledger_ship_edge(const struct ledger_ship *ship);
 
-/* The sequences of the first and the last row of the file; 0 when it has none. */
+/* The sequence numbers of the first and the last row of the file; 0 when the file has no row. */
 enum status ledger_ship_span(struct ledger_ship *ship, int64_t *first, int64_t *last);
 
-/* A hash of the request id of the row with that sequence; 0: there is no such row. It shows whether
- * two copies of a file have different rows under the same sequence. */
+/* A hash of the request id of the row with that sequence number; 0: there is no such row. The hash
+ * shows whether two copies of a file have different rows under one sequence number. */
 enum status ledger_ship_print(struct ledger_ship *ship, int64_t sequence, uint64_t *print);
 
 /* Reads up to `capacity` rows after the sequence `after`, in order and without a gap; it stops

@@ -5,14 +5,14 @@
  *
  * Owns:     the accounts of tenants and of keys with limits, in memory. Accounts and leases end
  *           with the process. A new process reads the sums of the day and the month from the
- *           ledger, and buckets begin with what the ledger's last minute has left of them.
+ *           ledger. It charges its buckets with what the ledger has of the last minute.
  * Thread:   the loop's, except for quota_sums_read.
  * Cost:     a look-up in a table and one atomic load. When a limit changes, limits are resolved
  *           again.
  * Not here: the limits themselves (quota_limits), HTTP (edge_quota).
  *
- * Minutes follow the monotonic clock. Days and months are those of the wall clock in UTC: when it
- * shows another day than the sums are of, later or earlier, they are read again.
+ * Minutes follow the monotonic clock. Days and months follow the wall clock in UTC. When the wall
+ * clock shows a later or an earlier day than that of the sums, the sums are read again.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 struct quota;
 
 struct quota_options {
-    struct tenants *tenants; /* must outlive the quota, as the next one */
+    struct tenants *tenants; /* must outlive the quota, as must `usage` */
     struct ledger_usage *usage;
     const struct clock *clock; /* NULL: the system's clock */
     const char *ledger_path;   /* for the use of the last minute; NULL: buckets begin full */
@@ -32,8 +32,8 @@ struct quota_options {
 enum status quota_open(struct quota **out, const struct quota_options *options);
 void quota_close(struct quota *quota);
 
-/* A request: whose it is, and how much it may use. With `key_id` NULL or "", only the tenant's
- * limits count. */
+/* What a request asks for: its tenant, its key, and the most that it may use. With `key_id` NULL or
+ * "", only the tenant's limits count. */
 struct quota_demand {
     const char *tenant_id;
     const char *key_id;
@@ -45,33 +45,34 @@ struct quota_demand {
     uint32_t deadline_ms; /* the request's deadline from now */
 };
 
-/* What a request has reserved, of its tenant's account and, when its key has limits, of the key's.
- * */
+/* What a request has reserved from its tenant's account and, when its key has limits, from its
+ * key's. */
 struct quota_leases {
     struct quota_lease of[QUOTA_SCOPES];
 };
 
-/* Reserves from all limits of the key and of its tenant, or from none. RATE_REQUESTS, RATE_TOKENS
- * or QUOTA (a budget is spent) when a limit refuses: the param is the limit's name, the message
- * says scope, limit, used, requested and reset, and `denial` has these as numbers. `denial->shadow`
- * is set in any case, and `denial->lowered` for a request that is let in. NO_MEMORY. */
+/* Reserves from all limits of the key and of its tenant, or from none. When a limit refuses, the
+ * status is RATE_REQUESTS, RATE_TOKENS or, for a budget, QUOTA. The param is then the limit's name.
+ * The message says scope, limit, used, requested and reset; `denial` has the same as numbers.
+ * `denial->shadow` is always set. `denial->lowered` is set when the request is let in.
+ * NO_MEMORY. */
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
                           struct quota_leases *leases, struct quota_denial *denial);
-/* These call the functions of quota_lease for both leases. */
+/* The next four call the function of quota_lease with the same name for both leases. */
 void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached);
 bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
                   struct quota_denial *denial);
 void quota_worked(struct quota_leases *leases);
 void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
                   int64_t output);
-/* A row is in the ledger: adds it to the budgets. Call it for every row. */
+/* Adds a row to the budgets. Call it for every row, once the row is in the ledger. */
 void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
                  const struct quota_use *used);
-/* For a row of a request that an earlier process had let in: also charges the buckets, which did
- * not know of it. */
+/* Also charges the buckets with a row. Call it for the row of a request that an earlier process let
+ * in, because the buckets of this process do not know of that request. */
 void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
                   int64_t cached, int64_t output);
-/* How a limit of the tenant or, with a key, of the key stands now. */
+/* Returns the state of a limit now: of the key if `key_id` is given, otherwise of the tenant. */
 struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,
                                      enum quota_limit limit);
 
@@ -101,11 +102,11 @@ void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *ke
                       struct quota_sums *sums);
 /* Waits for ledger_usage, and fails as its queries do. */
 enum status quota_sums_read(struct quota_sums *sums);
-/* Takes the sums that were read. What was counted since quota_sums_begin is added, so that the
- * account never counts too little. */
+/* Puts the sums that were read into the accounts. Adds what was counted since quota_sums_begin, so
+ * that an account never counts too little. */
 void quota_sums_end(struct quota *quota, const struct quota_sums *sums);
 
-/* Writes a duration as OpenAI's API writes resets: "17ms", "1.5s", "6m0s", "1h12m0s". Rounded up.
- * */
+/* Writes a duration as OpenAI's API writes resets: "17ms", "1.500s", "6m0s", "1h12m0s". The
+ * duration is rounded up. */
 enum { QUOTA_DURATION_BYTES = 40 };
 void quota_duration(int64_t us, char out[QUOTA_DURATION_BYTES]);

@@ -3,8 +3,9 @@
  * Owns:     rows of the tables plans, tenant_limits and limit_values (config/store), their records
  *           in memory.
  * Thread:   any. A look-up never waits for a commit; a change waits (auth/tenants/tenant.h).
- * Cost:     a change is one committed transaction with its audit row. A look-up is O(1) for a
- *           tenant, and walks at most LIMIT_PLANS records for a plan.
+ * Cost:     a change is one committed transaction with its audit row. quota_limits_get is O(1).
+ *           quota_limits_resolve walks at most LIMIT_PLANS plans. quota_limits_plan_get walks the
+ *           plans and all tenants; quota_limits_plan_list walks all tenants for each plan.
  * Not here: what has been used, refusing requests (quota).
  *
  * A tenant's own value of a limit replaces its plan's. A limit that neither has does not apply.
@@ -20,15 +21,15 @@ bool quota_limits_is_budget(enum quota_limit limit);
 const char *quota_limits_on_limit_word(enum quota_on_limit on_limit);
 uint32_t quota_limits_find_on_limit(struct slice word);
 
-/* Appends `,"member":value` for each limit (a number, or {"limit":n,"mode":"shadow"}), then
- * `,"cached_input_percent":n,"on_limit":word`; null for none unless `is_sparse`, which leaves those
- * out. */
+/* Appends `,"member":value` for each limit; the value is a number, or {"limit":n,"mode":"shadow"}.
+ * Then appends `,"cached_input_percent":n,"on_limit":word`. A member without a value is null, or is
+ * left out if `is_sparse`. */
 void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out);
 
-/* In the same way `,"weight":n,"default_class":word,"best_class":word`. */
+/* Appends `,"weight":n,"default_class":word,"best_class":word` in the same way. */
 void quota_limits_append_class(const struct quota_limits_set *set, bool is_sparse,
                                struct buffer *out);
-/* Without the weight. */
+/* Appends the same two classes without the weight. */
 void quota_limits_append_classes(const struct quota_limits_set *set, bool is_sparse,
                                  struct buffer *out);
 
@@ -38,8 +39,8 @@ void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_s
 /* --- plans --- */
 
 struct quota_plan_fields {
-    struct slice name; /* bytes NULL: as it is */
-    uint32_t given;    /* bit 1 << enum quota_limit: that value counts */
+    struct slice name; /* bytes NULL: not given */
+    uint32_t given;    /* bits 1 << enum quota_limit: the values in `set` that are given */
     bool has_percent;
     bool has_on_limit;
     bool has_weight;
@@ -48,21 +49,23 @@ struct quota_plan_fields {
     struct quota_limits_set set;
 };
 
-/* EXISTS for a name that is taken, CONFLICT for one plan too many; INVALID or OUT_OF_RANGE with
- * param. */
+/* EXISTS when another plan has the name; CONFLICT when there are LIMIT_PLANS plans; INVALID or
+ * OUT_OF_RANGE with param. */
 enum status quota_limits_plan_create(struct tenants *tenants, const struct tenant_change *change,
                                      const struct quota_plan_fields *fields,
                                      struct quota_plan *out);
 /* Changes the given fields; a field that has its old value changes nothing. Running requests keep
- * what they have reserved. NOT_FOUND, and as quota_limits_plan_create. */
+ * what they have reserved. NOT_FOUND for an unknown plan; otherwise fails as
+ * quota_limits_plan_create does. */
 enum status quota_limits_plan_update(struct tenants *tenants, const struct tenant_change *change,
                                      struct slice id, const struct quota_plan_fields *fields,
                                      struct quota_plan *out);
-/* NOT_FOUND; CONFLICT while a tenant refers to it. */
+/* Deletes a plan. NOT_FOUND for an unknown plan; CONFLICT while a tenant that is not archived
+ * refers to the plan. Archived tenants lose the plan. */
 enum status quota_limits_plan_delete(struct tenants *tenants, const struct tenant_change *change,
                                      struct slice id, struct quota_plan *out);
 enum status quota_limits_plan_get(struct tenants *tenants, struct slice id, struct quota_plan *out);
-/* Up to `capacity` plans after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` plans after id `after` ("": from the start), oldest first. */
 enum status quota_limits_plan_list(struct tenants *tenants, struct slice after,
                                    struct quota_plan *out, size_t capacity, size_t *count,
                                    bool *has_more);

@@ -27,18 +27,21 @@ enum status certificate_value_read(enum certificate_match match, struct slice te
 enum status certificates_open(struct certificates **out, struct tenants *tenants);
 void certificates_close(struct certificates *certificates);
 
-/* Makes a row; `tenant_id` "" means an admin's. A tenant's row without given scopes gets those of a
- * key. INVALID or OUT_OF_RANGE with param; EXISTS for a value that another row has, unless that row
- * is a revoked name's; FORBIDDEN for scopes that the actor lacks; CONFLICT for one row too many. */
+/* Makes a row; with `tenant_id` "" the row is an admin's. A tenant's row without given scopes gets
+ * AUTH_SCOPES_TENANT. INVALID or OUT_OF_RANGE with param. NOT_FOUND for an unknown tenant. EXISTS
+ * when another row has the value, unless that row is for a name and is revoked. FORBIDDEN for an
+ * admin's scopes that the actor lacks. CONFLICT for an archived tenant, or when there are
+ * LIMIT_CERTIFICATES rows. */
 enum status certificate_create(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                const struct certificate_fields *fields, struct certificate *out);
-/* Changes label, scopes or expiry. CONFLICT for a revoked row; NOT_FOUND. */
+/* Changes label, scopes or expiry. NOT_FOUND for an unknown row, CONFLICT for a revoked one;
+ * otherwise fails as certificate_create does. */
 enum status certificate_update(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                struct slice id, const struct certificate_fields *fields,
                                struct certificate *out);
-/* Revokes a row. Once this returns its certificates open nothing, on open connections too; running
+/* Revokes a row. Once this returns, its certificates are refused, on open connections too. Running
  * requests go on. A second call changes nothing. */
 enum status certificate_revoke(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
@@ -48,11 +51,11 @@ enum status certificate_revoke(struct certificates *certificates,
 enum status certificates_used_flush(struct certificates *certificates);
 enum status certificate_get(struct certificates *certificates, struct slice tenant_id,
                             struct slice id, struct certificate *out);
-/* Up to `capacity` rows of a tenant after id `after` ("": from the start), oldest first. */
+/* Lists up to `capacity` rows of a tenant after id `after` ("": from the start), oldest first. */
 enum status certificate_list(struct certificates *certificates, struct slice tenant_id,
                              struct slice after, struct certificate *out, size_t capacity,
                              size_t *count, bool *has_more);
-/* The same for the rows of all tenants and of admins. */
+/* Lists the rows of all tenants and of admins in the same way. */
 enum status certificate_list_all(struct certificates *certificates, struct slice after,
                                  struct certificate *out, size_t capacity, size_t *count,
                                  bool *has_more);

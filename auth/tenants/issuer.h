@@ -20,20 +20,27 @@
 
 #include "auth/tenants/issuer_types.h"
 
-/* Loads all rows. Keys that cannot be read any more are logged, and their tokens are refused. The
- * key for sealing is derived from `pepper`. */
+/* Loads all rows. The key for sealing is derived from `pepper`. An issuer whose key set or file is
+ * invalid is loaded without keys: its tokens are refused, and a warning says why. CORRUPT when a
+ * sealed key set cannot be opened, for example because `pepper` is another one. */
 enum status issuers_open(struct issuers **out, struct tenants *tenants, const uint8_t *pepper,
                          const char *data_dir);
 void issuers_close(struct issuers *issuers);
 
-/* Makes an issuer. Once this returns its tokens are accepted; the keys of a URL come a moment
- * later. INVALID, OUT_OF_RANGE or NOT_FOUND with param; EXISTS for a name or an iss that is taken;
- * CONFLICT for one issuer too many; FORBIDDEN (param "admins") when the actor lacks a scope that
- * the table of admins has before or after the change. */
+/* Makes an issuer. Once this returns, its tokens are accepted; the keys of a URL come a moment
+ * later. It fails with:
+ *
+ *   INVALID, OUT_OF_RANGE   a field is wrong; the param names it
+ *   NOT_FOUND               the table of tenants names an unknown tenant (with param)
+ *   EXISTS                  another issuer has the name or the iss (with param)
+ *   CONFLICT                there are LIMIT_ISSUERS issuers, or the table of tenants names an
+ *                           archived tenant
+ *   FORBIDDEN               the actor lacks a scope of the table of admins (param "admins") */
 enum status issuer_create(struct issuers *issuers, const struct tenant_change *change,
                           const struct issuer_fields *fields, struct issuer *out);
-/* Changes an issuer; fails as issuer_create does, and NOT_FOUND. Tokens of a key that was removed
- * are refused at once. */
+/* Changes an issuer. Fails as issuer_create does, and with NOT_FOUND for an unknown issuer.
+ * FORBIDDEN also when the actor lacks a scope of the old table of admins. Tokens of a key that was
+ * removed are refused at once. */
 enum status issuer_update(struct issuers *issuers, const struct tenant_change *change,
                           struct slice id, const struct issuer_fields *fields, struct issuer *out);
 /* Deletes an issuer; its tokens open nothing from then on. NOT_FOUND, also on a second call. */

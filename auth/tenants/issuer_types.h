@@ -12,7 +12,7 @@
 
 struct issuers;
 
-struct issuer_tenant { /* a token whose claim says `value` is this tenant's */
+struct issuer_tenant { /* a token whose tenant_claim is `value` belongs to this tenant */
     char value[LIMIT_METADATA_KEY_BYTES + 1];
     char tenant_id[LIMIT_ID_BYTES];
 };
@@ -25,23 +25,28 @@ struct issuer_admin { /* a token whose admin_claim has the word `value` has thes
 struct issuer_key {
     char kid[LIMIT_JWT_KID_BYTES + 1];
     enum auth_jwt_algorithm algorithm;
-    int64_t until_s; /* it has left the set of its URL, and ends then; 0: it is in it */
+    /* The key has left the set of its URL and is accepted until then. 0: the key is in the set. */
+    int64_t until_s;
 };
 
 struct issuer {
-    char id[LIMIT_ID_BYTES]; /* "iss_" and 20 base62 characters: the key of its tokens' requests */
+    /* "iss_" and 20 base62 characters. Requests with the issuer's tokens have it as their key
+     * id. */
+    char id[LIMIT_ID_BYTES];
     char name[LIMIT_NAME_BYTES];
-    char issuer[LIMIT_ISSUER_BYTES]; /* "iss", exactly */
+    char issuer[LIMIT_ISSUER_BYTES]; /* its tokens' claim "iss", compared exactly */
     char audiences[LIMIT_ISSUER_NAMES][LIMIT_NAME_BYTES];
     size_t audience_count;
     uint32_t algorithms;                 /* bits 1 << enum auth_jwt_algorithm */
-    char tenant_claim[LIMIT_NAME_BYTES]; /* which claim says whose a token is */
+    char tenant_claim[LIMIT_NAME_BYTES]; /* the claim that names a token's tenant */
     struct issuer_tenant tenants[LIMIT_METADATA_PAIRS];
-    size_t tenant_count;                /* 0: the claim holds the tenant's id */
-    char scope_claim[LIMIT_NAME_BYTES]; /* "": tokens have all `scopes`; else those they say too */
+    size_t tenant_count; /* 0: the claim holds the tenant's id */
+    /* "": a token has all of `scopes`. Otherwise it has those of `scopes` that this claim names. */
+    char scope_claim[LIMIT_NAME_BYTES];
     uint32_t scopes;
     int64_t max_lifetime_s;
-    char jwks_file[LIMIT_NAME_BYTES];    /* "": the keys came with the issuer, or from the URL */
+    /* "": the keys were given with the issuer or are fetched */
+    char jwks_file[LIMIT_NAME_BYTES];
     char jwks_url[LIMIT_JWKS_URL_BYTES]; /* "": none */
     int64_t jwks_refresh_s;
     int64_t jwks_overlap_s;
@@ -50,10 +55,12 @@ struct issuer {
     size_t admin_count;
     int64_t created_at_s;
     int64_t revision;
-    struct issuer_key keys[LIMIT_ISSUER_KEYS]; /* what can be told of those that are used now */
+    struct issuer_key keys[LIMIT_ISSUER_KEYS]; /* the keys in use, without their secrets */
     size_t key_count;
-    char jwks_error[STATUS_MESSAGE_BYTES]; /* why they are not its file's or URL's; "": they are */
-    int64_t jwks_fetched_at_s;             /* from the URL since the start; 0: not yet */
+    /* why the keys could not be read last time; "": they could */
+    char jwks_error[STATUS_MESSAGE_BYTES];
+    /* when the URL was last fetched; 0: not since the start */
+    int64_t jwks_fetched_at_s;
 };
 
 enum {
@@ -75,7 +82,7 @@ enum {
     ISSUER_ADMINS = 1u << 15,
 };
 struct issuer_fields {
-    unsigned given; /* ISSUER_… bits: which of the others mean something */
+    unsigned given; /* ISSUER_… bits: the fields below that are given */
     struct slice name;
     struct slice issuer;
     struct slice audiences; /* a JSON list of texts */

@@ -10,8 +10,8 @@
 /* How sequences share steps. `continuous` is for use; the others exist for comparison. */
 enum engine_batching {
     ENGINE_BATCHING_CONTINUOUS, /* sequences join and leave at every step */
-    ENGINE_BATCHING_WINDOW,     /* they join together, when no running one is in its prompt */
-    ENGINE_BATCHING_STATIC,     /* they join together, when none runs */
+    ENGINE_BATCHING_WINDOW,     /* all that wait join when every running one has its whole prompt */
+    ENGINE_BATCHING_STATIC,     /* all that wait join when none runs */
 };
 
 /* What becomes of a sequence whose pages a more urgent one takes. */
@@ -19,7 +19,8 @@ enum engine_preemption {
     ENGINE_PREEMPTION_AUTO,      /* swapped out or recomputed, by predicted cost */
     ENGINE_PREEMPTION_SWAP,      /* swapped out while host memory has room, else recomputed */
     ENGINE_PREEMPTION_RECOMPUTE, /* recomputed from its tokens */
-    ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another's running sequence */
+    /* no preemption for another class or tenant, unless no sequence can go on otherwise */
+    ENGINE_PREEMPTION_OFF,
 };
 
 /* Which drafter proposes tokens that the model then verifies in one step. */
@@ -32,6 +33,10 @@ enum engine_speculation {
 
 /* When a draft token is accepted. Greedy answers are the same with both. */
 enum engine_acceptance {
-    ENGINE_ACCEPTANCE_NOISE,     /* when it is the token sampled there: the same text bit by bit */
-    ENGINE_ACCEPTANCE_REJECTION, /* by sampler_judge: another text of the same distribution */
+    /* It is accepted when the model samples that token there. The text is the same, bit by bit, as
+     * without drafts. */
+    ENGINE_ACCEPTANCE_NOISE,
+    /* It is accepted by rejection sampling (sampler_judge). The text differs from the text without
+     * drafts, but its probabilities are the same. */
+    ENGINE_ACCEPTANCE_REJECTION,
 };

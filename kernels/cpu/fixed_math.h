@@ -1,12 +1,14 @@
-/* fixed_math: the float operations whose order every integer table repeats, in plain C.
+/* fixed_math: float operations in a fixed order, in plain C.
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     fmaf is a call without FMA in the build's flags: a few nanoseconds each.
+ * Cost:     where the build's flags do not include FMA, fmaf is a function call of a few
+ *           nanoseconds.
  * Not here: the vector forms, which do the same operations in the same order (avx2, avx512).
  *
- * fmaf rounds once, as the instruction does, so plain C and vectors agree in every bit. The build
- * never contracts a × b + c by itself (-ffp-contract=off).
+ * The integer tables of kernels (ref_int8, avx2, avxvnni, avx512, amx) all follow this order, so
+ * that they give the same bits. fmaf rounds once, as the instruction does, so plain C and vectors
+ * agree in every bit. The build never contracts a × b + c by itself (-ffp-contract=off).
  */
 #pragma once
 
@@ -71,8 +73,10 @@ static inline float fixed_math_max(float a, float b)
     return a > b ? a : b;
 }
 
-/* Returns the factor of a head's weighted values: 1 ÷ the sum of its weights. The weights are
- * relative to `max`; a sink's logit adds one weight (NULL: none). */
+/* Returns the factor that scales a head's sum of weighted values. `sum` is the sum of its weights
+ * exp(logit − max). Without a sink (NULL) the factor is 1 ÷ sum. A sink is a logit that adds a
+ * weight and no value: the factor is then 1 ÷ (sum + exp(*sink − max)), computed relative to the
+ * greater of `max` and `*sink`. */
 static inline float fixed_math_softmax_factor(const float *sink, float max, float sum)
 {
     if (sink == NULL)

@@ -1,8 +1,10 @@
-/* cpu_ceilings: the ceilings of this machine, measured with the chosen table's leaves.
+/* cpu_ceilings: measures the highest rates of arithmetic and of memory reads on this machine, with
+ * the instructions of the chosen kernel table.
  *
  * Owns:     the memory that it reads, during the measurement.
  * Thread:   the caller of kernels.h.
- * Cost:     a few tenths of a second, 256 MiB of memory (or the model's) for a moment.
+ * Cost:     a few tenths of a second. For that time it takes 256 MiB of memory, or model_bytes if
+ *           that is more.
  * Not here: what to compare with it (banyan bench).
  */
 #pragma once
