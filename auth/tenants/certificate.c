@@ -58,7 +58,8 @@ enum status certificate_records_make(struct certificates *certificates,
     return status;
 }
 
-/* A larger table is filled beside the old one: who looks waits for the exchange alone. */
+/* Fills a larger table beside the old one, so that look-ups wait only for the exchange of the
+ * two. */
 static enum status reserve_one(struct certificates *certificates, struct auth_index *index)
 {
     struct auth_index larger;
@@ -111,7 +112,7 @@ static enum status load_row(void *context, const struct certificate *row)
     struct certificate_record *record;
     bool is_owned = row->tenant_id[0] == '\0' ||
                     tenant_directory_find(certificates->tenants, slice_of(row->tenant_id)) != NULL;
-    if (!is_owned) /* never an admin's by loss */
+    if (!is_owned) /* it must not become an admin's because its tenant is missing */
         FAIL(STATUS_CORRUPT, "a certificate in the database belongs to no tenant");
     TRY(certificate_records_reserve(certificates));
     TRY(certificate_records_make(certificates, row, &record));
@@ -162,7 +163,8 @@ void certificates_close(struct certificates *certificates)
     mem_free(certificates);
 }
 
-/* Uses while the copy was being made: `lock` is held, nobody reads meanwhile. */
+/* Takes over the uses that were noted while the copy was made. The caller holds `lock` for
+ * writing. */
 static void adopt_used(struct certificates *certificates, struct certificates *copy)
 {
     struct certificate_record *record = certificates->first;
@@ -209,7 +211,7 @@ enum status certificate_get(struct certificates *certificates, struct slice tena
     return STATUS_OK;
 }
 
-/* The next record of this tenant (NULL: of anybody), from `record` on. */
+/* Returns the first record of this tenant (NULL: of any) from `record` on. */
 static const struct certificate_record *list_next(const struct certificate_record *record,
                                                   const struct slice *tenant_id)
 {
@@ -262,7 +264,7 @@ enum status certificate_list_all(struct certificates *certificates, struct slice
 
 /* --- for auth --- */
 
-/* The row itself, its tenant aside. */
+/* Returns the state of the row itself, without its tenant's. */
 static enum tenant_match match_row(const struct certificate *row, int64_t now_s)
 {
     if (row->revoked_at_s != 0)
@@ -271,7 +273,7 @@ static enum tenant_match match_row(const struct certificate *row, int64_t now_s)
                                                                 : TENANT_MATCH_OPEN;
 }
 
-/* A store a second and certificate: the line is every request's. */
+/* Stores at most once a second for each certificate, because all requests share the cache line. */
 static void match_note_use(struct certificates *certificates, struct certificate_record *record)
 {
     int64_t now_s = tenant_directory_now_s(certificates->tenants);
@@ -300,8 +302,9 @@ static enum tenant_match match_record(struct certificates *certificates,
     return match != TENANT_MATCH_OPEN ? match : of_tenant;
 }
 
-/* The one row that a name of the certificate has: of those that are not revoked, since such a name
- * is free again; a revoked one only when there is no other. */
+/* Finds the row of the certificate's names. Rows that are not revoked count first, because a
+ * revoked name may have a new row; when two such rows match, the result is ambiguous. A revoked row
+ * is returned only when no other row matches. */
 static struct certificate_record *match_names(struct certificates *certificates,
                                               const struct peer_certificate *peer,
                                               bool *is_ambiguous)

@@ -1,9 +1,9 @@
-/* certificate_auth: what auth asks of the certificates beyond their front door.
+/* certificate_auth: functions of the certificates that only auth calls.
  *
- * Owns:     nothing; implemented in certificate.c, private to the room.
+ * Owns:     nothing. certificate.c implements them; they are private to auth/.
  * Thread:   any.
- * Cost:     a look-up for the fingerprint, and one for each name when there is none.
- * Not here: everything that others may ask (certificate).
+ * Cost:     a look-up for the fingerprint and, if it has no row, one for each name.
+ * Not here: functions for all callers (certificate).
  */
 #pragma once
 
@@ -11,14 +11,15 @@
 #include "auth/tenants/tenant_auth.h"
 #include "config/base/peer_certificate.h"
 
-/* Whose it is and how that stands. `out` is filled as of a key. WRONG: no row fits; `is_ambiguous`
- * tells if more than one would, by several of its names. */
+/* Finds the row of a certificate and returns the state of the row and its tenant. Fills `out` as
+ * for a key. WRONG: no row matches, or several names of the certificate have rows that are not
+ * revoked; then `is_ambiguous` is set. */
 enum tenant_match certificates_match(struct certificates *certificates,
                                      const struct peer_certificate *peer, struct principal *out,
                                      bool *is_ambiguous);
-/* The same of one that has proved itself before, by its row's id. */
+/* Returns the same for a certificate that was matched before, by the id of its row. */
 enum tenant_match certificates_standing(struct certificates *certificates, const char *id,
                                         struct principal *out);
-/* The id of the row with these opaque bytes. NOT_FOUND. */
+/* Finds the id of the row whose `hash` this is. NOT_FOUND. */
 enum status certificates_find_hash(struct certificates *certificates, const uint8_t hash[16],
                                    char id[LIMIT_ID_BYTES]);

@@ -11,7 +11,7 @@
 
 /* --- values --- */
 
-/* As people copy it: "AB:CD:…" or "abcd…"; kept as 64 small hex digits. */
+/* Reads a fingerprint as tools print it, "AB:CD:…" or "abcd…", into 64 lower-case hex digits. */
 static enum status value_fingerprint(struct slice text, char out[LIMIT_PEER_NAME_BYTES])
 {
     size_t digits = 0;
@@ -31,7 +31,7 @@ static enum status value_fingerprint(struct slice text, char out[LIMIT_PEER_NAME
     return STATUS_OK;
 }
 
-/* Exactly as it stands in a certificate, but for the case of a DNS name. */
+/* Copies the name exactly as a certificate has it; a DNS name becomes lower case. */
 static enum status value_name(enum certificate_match match, struct slice text,
                               char out[LIMIT_PEER_NAME_BYTES])
 {
@@ -96,7 +96,7 @@ static enum status check_expires(int64_t expires_at_s, int64_t now_s)
     return STATUS_OK;
 }
 
-/* A fingerprint is refused for ever once it is revoked; a name may be given to another. */
+/* A revoked fingerprint stays revoked for ever. A revoked name may get a new row. */
 static enum status check_taken(struct certificates *certificates, const struct certificate *row)
 {
     const struct certificate_record *other =
@@ -204,7 +204,7 @@ static enum status find(struct certificates *certificates, const struct tenant_c
     return tenant_change_check_revision(change, out->revision);
 }
 
-/* Commits `out` in the record's place. */
+/* Commits `out`, then stores it in the record. */
 static enum status edit_record(struct certificates *certificates,
                                const struct tenant_change *change, const char *type,
                                struct certificate_record *record, struct certificate *out)
@@ -219,7 +219,8 @@ static enum status edit_record(struct certificates *certificates,
     return STATUS_OK;
 }
 
-/* A longer life gives the scopes to whoever holds the certificate's key. */
+/* A later expiry gives the scopes to the holder of the certificate's key for longer, so the actor
+ * must have those scopes. */
 static enum status update_expires(struct certificates *certificates,
                                   const struct tenant_change *change, int64_t expires_at_s,
                                   struct certificate *out)
@@ -297,7 +298,7 @@ enum status certificate_revoke(struct certificates *certificates,
 
 /* --- last uses --- */
 
-/* Up to LIMIT_USED_BATCH from `*from` on whose last use the file does not have. */
+/* Up to LIMIT_USED_BATCH records, from `*from` on, whose last use is not in the database yet. */
 struct used_batch {
     struct certificate_record *records[LIMIT_USED_BATCH];
     int64_t used_at_s[LIMIT_USED_BATCH];

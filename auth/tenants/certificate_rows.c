@@ -57,7 +57,8 @@ static enum status read_row(sqlite3_stmt *statement, void *context,
     int64_t match = sqlite3_column_int64(statement, 3);
     row.match = (enum certificate_match)match;
     tenant_rows_text(statement, 0, row.id, sizeof row.id, &fits);
-    tenant_rows_text(statement, 1, row.tenant_id, sizeof row.tenant_id, &fits); /* null: admins' */
+    /* null: an admin's row */
+    tenant_rows_text(statement, 1, row.tenant_id, sizeof row.tenant_id, &fits);
     tenant_rows_text(statement, 2, row.label, sizeof row.label, &fits);
     tenant_rows_text(statement, 4, row.value, sizeof row.value, &fits);
     if (!fits || match < 0 || match > CERTIFICATE_DNS || row.revision < 1)

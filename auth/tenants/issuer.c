@@ -26,7 +26,8 @@ static void record_free(struct issuer_record *record)
     mem_free(record);
 }
 
-/* What a token's keeping rests on: its key, and every rule that was applied. */
+/* Makes a hash for each key of the issuer, of the key and every rule that is applied to its tokens.
+ * The cached result of a token counts only while its hash is still there. */
 static enum status make_prints(const struct issuers *issuers, struct issuer_record *record)
 {
     const struct issuer *issuer = &record->issuer;
@@ -99,7 +100,7 @@ void issuer_records_replace(struct issuers *issuers, struct issuer_record *old,
 {
     pthread_mutex_lock(&issuers->lock);
     struct issuer_record **at = &issuers->first;
-    while (*at != old) /* NULL: the end */
+    while (*at != old) /* with `old` NULL, walk to the end */
         at = &(*at)->next;
     struct issuer_record *rest = old != NULL ? old->next : NULL;
     if (new != NULL)
@@ -119,7 +120,7 @@ struct issuer_record *issuer_records_find(struct issuers *issuers, struct slice 
     return record;
 }
 
-/* Takes the record of this id and revision out of a list; NULL when it is not there. */
+/* Takes the record of this id and revision out of a list; NULL when the list has none. */
 static struct issuer_record *adopt_take(struct issuer_record **list, const struct issuer *issuer)
 {
     for (struct issuer_record **at = list; *at != NULL; at = &(*at)->next) {
@@ -215,8 +216,8 @@ enum status issuer_records_read_file(struct issuers *issuers, const char *name, 
     return status;
 }
 
-/* Another text in the file than the record's keys came from: a record with those. `*out` NULL: all
- * is as it was. */
+/* Reads the file. If its text differs from the one that the record was made from, makes a new
+ * record. Otherwise `*out` is NULL. */
 static enum status refresh_make(struct issuers *issuers, const struct issuer_record *record,
                                 struct issuer_record **out)
 {
@@ -234,7 +235,7 @@ static enum status refresh_make(struct issuers *issuers, const struct issuer_rec
     return status;
 }
 
-/* The caller holds `change`. True when the keys are others now. */
+/* Reads the file again. True when the keys have changed. The caller holds `change`. */
 static bool refresh_locked(struct issuers *issuers, struct issuer_record *record)
 {
     struct issuer_record *new = NULL;
@@ -267,8 +268,8 @@ void issuers_refresh(struct issuers *issuers)
     pthread_mutex_unlock(&issuers->tenants->change);
 }
 
-/* The caller holds `lock`. Whoever names keys that are not there can have the URL asked no more
- * often than this. */
+/* Makes a fetch due because a token names an unknown key, at most once in LIMIT_JWKS_ASK_S, so that
+ * clients cannot cause more fetches. The caller holds `lock`. */
 static enum issuer_news refresh_want(struct issuer_record *record, int64_t now_s)
 {
     bool is_coming = record->is_wanted || record->is_fetched || record->due_s <= now_s;
@@ -279,7 +280,7 @@ static enum issuer_news refresh_want(struct issuer_record *record, int64_t now_s
     return is_coming ? ISSUER_NEWS_AWAITED : ISSUER_NEWS_NONE;
 }
 
-/* What can be said without `change`, which an import holds for seconds. */
+/* Returns what is known without `change`, because an import holds `change` for seconds. */
 static enum issuer_news refresh_look(struct issuers *issuers, const struct issuer_record *record,
                                      int64_t now_s)
 {
@@ -287,7 +288,7 @@ static enum issuer_news refresh_look(struct issuers *issuers, const struct issue
     pthread_mutex_lock(&issuers->lock);
     struct issuer_record *now = issuer_records_find(issuers, slice_of(record->issuer.id));
     if (now != NULL && now != record)
-        news = ISSUER_NEWS_KEYS; /* somebody else has looked meanwhile */
+        news = ISSUER_NEWS_KEYS; /* another thread has replaced the record */
     else if (now != NULL && now->issuer.jwks_url[0] != '\0')
         news = refresh_want(now, now_s);
     pthread_mutex_unlock(&issuers->lock);
@@ -314,7 +315,7 @@ enum issuer_news issuer_record_refresh(struct issuers *issuers, const struct iss
 
 /* --- start and end --- */
 
-/* Keys that are there but cannot be used any more keep nobody from starting. */
+/* Keys that are stored but invalid do not keep the server from starting. */
 static enum status load_record(struct issuers *issuers, const struct issuer *issuer,
                                struct slice json)
 {

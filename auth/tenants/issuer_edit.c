@@ -25,7 +25,7 @@ static enum status check_text(const char *param, struct slice text, bool may_be_
     return STATUS_OK;
 }
 
-/* A name in one folder, and no hidden one. */
+/* Accepts the name of a file without a folder that does not begin with a dot. */
 static enum status check_file(struct slice name)
 {
     bool is_name = name.length == 0 || name.bytes[0] != '.';
@@ -41,7 +41,8 @@ static enum status check_file(struct slice name)
     return STATUS_OK;
 }
 
-/* Its form is judged by who fetches (key_fetch_check); here, that it is one line of a URL. */
+/* Checks only that it is a URL of visible ASCII. key_fetch_check, which the caller uses, checks its
+ * form. */
 static enum status check_url(struct slice url)
 {
     bool is_url = slice_starts_with(url, SLICE("https://")) ||
@@ -120,7 +121,7 @@ static enum status apply_texts(const struct issuer_fields *fields, struct issuer
     return STATUS_OK;
 }
 
-/* Keys come from one place: what is given now takes the place of what was. */
+/* Keys have one source: the source that is given now replaces the old one. */
 static enum status apply_source(const struct issuer_fields *fields, struct issuer *out)
 {
     bool has_set = (fields->given & ISSUER_JWKS) != 0;
@@ -150,8 +151,8 @@ static void apply_numbers(const struct issuer_fields *fields, struct issuer *out
         out->jwks_overlap_s = fields->jwks_overlap_s;
 }
 
-/* What says how keys are fetched means nothing where none are: it is as it was at first, so that a
- * document which names it (an export of an earlier version does) goes in. */
+/* Without a URL the two times of fetching have no meaning and keep their defaults. A document that
+ * gives the defaults is accepted, because exports of earlier versions contain them. */
 static enum status apply_no_url(const struct issuer_fields *fields, struct issuer *out)
 {
     if (out->jwks_url[0] != '\0')
@@ -167,7 +168,7 @@ static enum status apply_no_url(const struct issuer_fields *fields, struct issue
     return STATUS_OK;
 }
 
-/* `out` with what is given in the place of what it held. */
+/* Replaces the members of `out` by the fields that are given. */
 static enum status apply(struct tenants *tenants, const struct issuer_fields *fields,
                          struct issuer *out)
 {
@@ -197,7 +198,8 @@ static uint32_t admin_scopes(const struct issuer *issuer)
     return scopes;
 }
 
-/* Whoever changes keys or rules of an issuer of admins can make a token of each of its scopes. */
+/* Whoever sets the keys or rules of an issuer with admins can make tokens with all of the admins'
+ * scopes, so the actor must have them. */
 static enum status check_actor(const struct tenant_change *change, const struct issuer *old,
                                const struct issuer *new)
 {
@@ -246,7 +248,8 @@ static enum status edit_delete(struct sqlite3 *connection, const void *context)
     return issuer_rows_delete(connection, edit->issuer->id);
 }
 
-/* `new` NULL: the issuer is deleted. Takes its reference. */
+/* Commits the change and puts `new` in the place of `old`; with `new` NULL, deletes the issuer.
+ * Takes over the reference to `new`. */
 static enum status edit_commit(struct issuers *issuers, const struct tenant_change *change,
                                const char *type, struct issuer_record *old,
                                struct issuer_record *new)
@@ -280,7 +283,8 @@ static enum status edit_commit(struct issuers *issuers, const struct tenant_chan
     return status;
 }
 
-/* Keys of a URL come later; until then those that it gave before, as far as they may be used. */
+/* Makes the record of an issuer with a URL. The keys come with a later fetch. Until then, the keys
+ * that the same URL gave before stay if they are still valid. */
 static enum status edit_make_url(struct issuers *issuers, const struct issuer *issuer,
                                  const struct issuer_record *old, struct issuer_record **out)
 {
@@ -291,7 +295,8 @@ static enum status edit_make_url(struct issuers *issuers, const struct issuer *i
     return issuer_records_make(issuers, issuer, (struct slice){NULL, 0}, out);
 }
 
-/* The record of `issuer` with the keys that are given, or those of its file, or `old`'s. */
+/* Makes the record of `issuer` with the keys of its file, the keys that are given, or the keys of
+ * `old`. */
 static enum status edit_make(struct issuers *issuers, const struct issuer_fields *fields,
                              const struct issuer *issuer, const struct issuer_record *old,
                              struct issuer_record **out)

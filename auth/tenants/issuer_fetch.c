@@ -46,7 +46,8 @@ static enum status done_save(struct issuers *issuers, const struct issuer_record
     return status;
 }
 
-/* The record of what came, with what stays of what was; without that where both are too much. */
+/* Makes a record of the fetched keys and of the old keys that stay for a while. When both together
+ * are too large, the record has the fetched keys only. */
 static enum status done_make(struct issuers *issuers, const struct issuer_record *old,
                              struct slice json, struct issuer_record **out)
 {
@@ -70,7 +71,7 @@ static enum status done_make(struct issuers *issuers, const struct issuer_record
     return status;
 }
 
-/* When it is fetched again, and what is told of this time. */
+/* Sets when the URL is fetched again, and keeps and logs the failure of this fetch. */
 static void done_note(struct issuers *issuers, struct issuer_record *record, const char *error)
 {
     int64_t now_s = tenant_directory_now_s(issuers->tenants);
@@ -110,7 +111,7 @@ static bool done_locked(struct issuers *issuers, struct issuer_record *record, s
         done_note(issuers, record, error);
         return error == NULL;
     }
-    if (done_save(issuers, new) != STATUS_OK) /* they are used all the same */
+    if (done_save(issuers, new) != STATUS_OK) /* the keys are used in spite of that */
         log_failure(LOG_WARN, "issuer_keys_unsaved");
     LOG(LOG_INFO, "issuer_keys_read", LOG_TEXT("issuer", record->issuer.id),
         LOG_NUMBER("keys", new->jwks->count));

@@ -61,7 +61,7 @@ enum status issuer_rows_read_tenants(struct slice json, struct issuer *out)
     return STATUS_OK;
 }
 
-/* Scopes of the config API with spaces between; 0 when a word is none. */
+/* Reads scopes of the config API with spaces between; 0 when a word is not a scope. */
 static uint32_t read_scopes(const char *text)
 {
     uint32_t scopes = 0;
@@ -72,7 +72,7 @@ static uint32_t read_scopes(const char *text)
             return 0;
         scopes |= scope;
         text += length;
-        text += *text == ' ' && text[1] != '\0'; /* a space at the end is a word of no length */
+        text += *text == ' ' && text[1] != '\0'; /* a space at the end would begin an empty word */
     }
     return scopes;
 }

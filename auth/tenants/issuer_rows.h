@@ -2,7 +2,7 @@
  *
  * Owns:     nothing; works on the connection of a transaction that the caller has begun.
  * Thread:   the holder of the store's lock.
- * Cost:     a statement a row.
+ * Cost:     one SQL statement for each row that is written, and one for loading all rows.
  * Not here: keys and rules (issuer).
  */
 #pragma once
@@ -10,13 +10,13 @@
 #include "auth/tenants/issuer_types.h"
 #include "auth/tenants/tenant_rows.h"
 
-/* `sealed`: the key set, or nothing. EXISTS when the name or the iss is taken. */
+/* `sealed` is the sealed key set, or empty. EXISTS when another issuer has the name or the iss. */
 enum status issuer_rows_insert(struct sqlite3 *connection, const struct issuer *issuer,
                                struct slice sealed);
 enum status issuer_rows_update(struct sqlite3 *connection, const struct issuer *issuer,
                                struct slice sealed);
 enum status issuer_rows_delete(struct sqlite3 *connection, const char *id);
-/* `take` is called for each issuer, oldest first, until it fails. CORRUPT for a row out of its
+/* Calls `take` for each issuer, oldest first, until `take` fails. CORRUPT for a row out of its
  * bounds. */
 enum status issuer_rows_load(struct sqlite3 *connection, void *context,
                              enum status (*take)(void *context, const struct issuer *issuer,
@@ -24,7 +24,7 @@ enum status issuer_rows_load(struct sqlite3 *connection, void *context,
 
 /* --- the lists of an issuer, as JSON --- */
 
-/* What was fetched; no revision, since no rule is another. */
+/* Stores fetched keys. The revision stays, because no rule has changed. */
 enum status issuer_rows_update_keys(struct sqlite3 *connection, const char *id,
                                     struct slice sealed);
 

@@ -10,15 +10,15 @@
 #include "auth/tenants/tenant_limits.h"
 #include "config/base/mem.h"
 
-/* All prices in the order in which they were made, and where each stands in the order of look-ups:
- * plan, model, class, latest first. A change makes a new book of LIMIT_PRICES rows at most. */
+/* All prices, in the order in which they were made. `order` sorts them for look-ups: by plan, model
+ * and class, latest first. A change makes a new book with at most LIMIT_PRICES rows. */
 struct price_book {
     size_t count;
     uint32_t *order; /* [count] behind the rows, in the same allocation */
     struct price rows[];
 };
 
-/* What is looked for. */
+/* What a look-up searches for. */
 struct wanted {
     const char *plan_id;
     const char *model;
@@ -32,7 +32,7 @@ static struct wanted wanted_of(const struct price *price)
                            price->effective_at_s};
 }
 
-/* But for the moment. */
+/* Compares plan, model and class, without the time. */
 static int price_compare_words(const struct price *price, const struct wanted *wanted)
 {
     int order = strcmp(price->plan_id, wanted->plan_id);
@@ -63,7 +63,7 @@ static struct price_book *book_make(size_t count)
     return book;
 }
 
-/* The first of `count` places whose price is not before `wanted`. */
+/* Returns the first place in the order whose price does not come before `wanted`, or `count`. */
 static size_t book_place(const struct price_book *book, size_t count, const struct wanted *wanted)
 {
     size_t low = 0;
@@ -78,7 +78,7 @@ static size_t book_place(const struct price_book *book, size_t count, const stru
     return low;
 }
 
-/* Rows are there; their order is made. */
+/* Makes the order of the book's rows. */
 static void book_sort(struct price_book *book)
 {
     for (uint32_t i = 0; i < book->count; i++) {
@@ -89,7 +89,8 @@ static void book_sort(struct price_book *book)
     }
 }
 
-/* The present rows without the one at `left_out` (count: none), then `added` (NULL: none). */
+/* Makes a book of the rows of `from` without the one at `left_out` (count: all rows), followed by
+ * `added` (NULL: no row). */
 static struct price_book *book_copy(const struct price_book *from, size_t left_out,
                                     const struct price *added)
 {
@@ -160,7 +161,7 @@ static enum status check_words(struct tenants *tenants, const struct price *pric
     return STATUS_OK;
 }
 
-/* Beside the others that there are. */
+/* Checks the price against all other prices. */
 static enum status check_others(const struct tenants *tenants, const struct price *price)
 {
     size_t count = book_count(tenants);
@@ -211,7 +212,8 @@ static enum status commit(struct tenants *tenants, const struct tenant_change *c
     return tenant_change_commit(tenants, &plan);
 }
 
-/* The book that stands when the change is committed; nothing of it is seen before. */
+/* Makes the changed book, commits the change, and then replaces the book. Readers see nothing of it
+ * before the commit. */
 static enum status change_book(struct tenants *tenants, const struct tenant_change *change,
                                const struct price *price, size_t left_out, bool is_new)
 {
@@ -316,16 +318,18 @@ void price_currency(struct tenants *tenants, char out[PRICE_CURRENCY_BYTES])
 
 /* --- what a row costs --- */
 
-/* The latest price of exactly this plan, model and class at that time; NULL: none. */
+/* Finds the latest price of exactly this plan, model and class at that time; NULL when there is
+ * none. */
 static const struct price *row_price(const struct price_book *book, const struct wanted *wanted)
 {
-    size_t place = book_place(book, book->count, wanted); /* later ones stand before it */
+    /* later prices come before it in the order */
+    size_t place = book_place(book, book->count, wanted);
     if (place == book->count || price_compare_words(book_at(book, place), wanted) != 0)
         return NULL;
     return book_at(book, place);
 }
 
-/* From the one that says most to the one that says least. */
+/* Looks for the most specific price first, and for the most general one last. */
 static const struct price *row_find(const struct price_book *book, const char *plan_id,
                                     const char *model, const char *service_class, int64_t at_s)
 {
@@ -338,7 +342,7 @@ static const struct price *row_find(const struct price_book *book, const char *p
     return found;
 }
 
-/* Two products of 32 and 30 bits at most: below INT64_MAX by construction. */
+/* The cost is a sum of two products of 32 and at most 30 bits, which is below INT64_MAX. */
 _Static_assert(LIMIT_PRICE_NANO <= INT64_MAX / 2 / UINT32_MAX, "a row's cost fits");
 
 struct price_tokens price_of_tokens(struct tenants *tenants, const char *tenant_id,
@@ -375,7 +379,7 @@ int64_t price_of_row(void *context, const struct ledger_row *row)
 /* --- start and end --- */
 
 struct load {
-    struct price_book *book; /* room for LIMIT_PRICES */
+    struct price_book *book; /* with room for LIMIT_PRICES rows */
     size_t count;
 };
 

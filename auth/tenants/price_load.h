@@ -1,8 +1,8 @@
 /* price_load: prices at the start and the end of the directory.
  *
  * Owns:     nothing by itself.
- * Thread:   tenants_open's and tenants_close's: nobody else has the directory.
- * Cost:     all rows of the table prices.
+ * Thread:   the thread of tenants_open or tenants_close, which alone has the directory.
+ * Cost:     reads all rows of the table prices.
  * Not here: changes and looking (price).
  */
 #pragma once

@@ -1,4 +1,4 @@
-/* price_types: what a price is.
+/* price_types: a price of tokens.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -14,7 +14,7 @@ enum { PRICE_CURRENCY_BYTES = 4 };
 
 struct price {
     char id[LIMIT_ID_BYTES];        /* "prc_" and 20 base62 characters */
-    char plan_id[LIMIT_ID_BYTES];   /* "": of tenants whose plan has none, or that have none */
+    char plan_id[LIMIT_ID_BYTES];   /* "": for tenants without a plan, or whose plan has no price */
     char model[LEDGER_MODEL_BYTES]; /* "": all */
     char service_class[LEDGER_WORD_BYTES]; /* "": all */
     char currency[PRICE_CURRENCY_BYTES];   /* three small letters */

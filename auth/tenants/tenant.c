@@ -30,7 +30,7 @@ static enum status load_key(void *context, const struct tenant_rows_key *row)
     if (tenants->keys_by_id.count >= LIMIT_KEYS)
         FAIL(STATUS_LIMIT, "the database holds more than %d keys", LIMIT_KEYS);
     struct tenant_record *owner = tenant_directory_find(tenants, slice_of(row->key.tenant_id));
-    if (owner == NULL && row->key.tenant_id[0] != '\0') /* never an admin key by loss */
+    if (owner == NULL && row->key.tenant_id[0] != '\0') /* it must not become an admin key */
         FAIL(STATUS_CORRUPT, "a key in the database belongs to no tenant");
     TRY(tenant_directory_reserve_key(tenants));
     struct tenant_key_record *record = tenant_directory_make_key(tenants, row, owner);
@@ -45,7 +45,8 @@ static enum status open_load(struct tenants *tenants)
     struct sqlite3 *connection;
     TRY(auth_crypto_hmac(tenants->pepper, SLICE("answers that are kept"), tenants->answers));
     TRY(store_begin(tenants->store, &connection));
-    enum status status = tenant_group_load(tenants, connection); /* tenants are counted in them */
+    /* groups first: each tenant is counted in its group */
+    enum status status = tenant_group_load(tenants, connection);
     if (status == STATUS_OK)
         status = tenant_rows_load(connection, tenants, load_tenant);
     if (status == STATUS_OK)
@@ -116,7 +117,7 @@ enum status tenants_get(struct tenants *tenants, struct slice id, struct tenant 
     return STATUS_OK;
 }
 
-/* The next name of a tenant's models, without its end; *at moves behind it. */
+/* Reads the next name of a tenant's models, without the newline; `*at` moves behind the newline. */
 static bool models_next(const char **at, struct slice *name)
 {
     *name = (struct slice){*at, strcspn(*at, "\n")};
@@ -219,7 +220,7 @@ enum status tenants_key_list(struct tenants *tenants, struct slice tenant_id, st
 
 /* --- for auth --- */
 
-/* NULL: an admin's. */
+/* Returns the state of a tenant; NULL means an admin key, which has none. */
 static enum tenant_match match_tenant(const struct tenant_record *owner)
 {
     if (owner != NULL && owner->tenant.state == TENANT_ARCHIVED)
@@ -239,11 +240,12 @@ static enum tenant_match match_standing(const struct tenant_key_record *record, 
     return match_tenant(record->tenant);
 }
 
-/* `owner` NULL: an admin's. */
+/* Fills a principal's owner; `owner` NULL means an admin key. */
 static void match_principal(const struct tenants *tenants, const struct tenant_record *owner,
                             struct principal *out)
 {
-    memset(out, 0, offsetof(struct principal, visible)); /* what a request need not copy */
+    /* leaves out the list of visible domains, which is long */
+    memset(out, 0, offsetof(struct principal, visible));
     out->is_admin = owner == NULL;
     if (owner == NULL)
         return;
@@ -262,8 +264,9 @@ static void match_principal_of_key(const struct tenants *tenants,
     memcpy(out->key_hash, record->name, sizeof out->key_hash);
 }
 
-/* A store a second and key, and once in LIMIT_USED_S a place in the list; the time first, so that a
- * flush which takes the key off the list right behind it sees it. */
+/* Notes a use: at most one store of the time in a second for each key, and once in LIMIT_USED_S an
+ * entry in the list. The time is stored first, so that a flush that takes the key off the list
+ * right afterwards sees it. */
 static void match_note_use(struct tenants *tenants, struct tenant_key_record *record, int64_t now_s)
 {
     if (atomic_load_explicit(&record->used_at_s, memory_order_relaxed) == now_s)

@@ -4,7 +4,7 @@
 
 #include "auth/tenants/tenant_directory.h"
 
-/* What a sealed body belongs to: moved to another row it does not open. */
+/* The associated data of a sealed body. A body that is moved to another row cannot be opened. */
 static void seal_place(const struct tenant_request *request, int code, struct buffer *out)
 {
     buffer_init(out, 1024);
@@ -55,7 +55,7 @@ enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connecti
 
 enum status tenant_answer_drop_old(struct tenants *tenants, struct sqlite3 *connection)
 {
-    /* What a clock that ran ahead has kept would stay until the clock is there again. */
+    /* The second condition deletes answers that were kept while the clock was ahead. */
     const struct tenant_rows_parameter parameters[] = {
         TENANT_ROWS_NUMBER(oldest_s(tenants)),
         TENANT_ROWS_NUMBER(tenant_directory_now_s(tenants) + LIMIT_IDEMPOTENCY_S)};
@@ -87,7 +87,7 @@ enum status tenants_answer_print(struct tenants *tenants, struct slice method, s
     return status;
 }
 
-/* The row that the statement stands on. */
+/* Reads the statement's present row. */
 static enum status find_read(struct tenants *tenants, const struct tenant_request *request,
                              sqlite3_stmt *statement, struct tenant_answer *out)
 {

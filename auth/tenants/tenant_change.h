@@ -1,9 +1,11 @@
-/* tenant_change: one transaction: the rows of a change, its audit row, the answer that is kept.
+/* tenant_change: writes a change in one transaction: its rows, its audit row, the answer that is
+ * kept.
  *
  * Owns:     nothing that outlives the call.
  * Thread:   the holder of the directory's `change`.
  * Cost:     one commit with its fsync; none in a dry run.
- * Not here: what may be changed (tenant_edit, tenant_key_edit), memory afterwards (they too).
+ * Not here: the rules of changes and the change of memory afterwards (tenant_edit,
+ *           tenant_key_edit).
  */
 #pragma once
 
@@ -21,15 +23,17 @@ struct tenant_change_plan {
 void tenant_change_plan_init(struct tenant_change_plan *plan, const struct tenant_change *change,
                              const char *type, const char *subject);
 
-/* rows, audit row, the change's answer, commit: all or nothing. In a dry run everything is done and
- * taken back. The caller has filled its result before: the answer is made of it. */
+/* Writes the rows, the audit row and the change's answer, and commits: all of it or nothing. A dry
+ * run does everything and rolls it back. The caller fills its result before the call, because the
+ * answer is made from the result. */
 enum status tenant_change_commit(struct tenants *tenants, struct tenant_change_plan *plan);
 
-/* CHANGED when the change wants another revision than this. */
+/* CHANGED when the change requires a revision other than this one. */
 enum status tenant_change_check_revision(const struct tenant_change *change, int64_t revision);
 
-/* 1 to LIMIT_NAME_BYTES - 1 bytes of UTF-8 without control characters; else INVALID of `param`. */
+/* Checks that a name has 1 to LIMIT_NAME_BYTES - 1 bytes of UTF-8 without control characters.
+ * INVALID with `param`. */
 enum status tenant_change_check_name(const char *param, struct slice name);
 
-/* `text` fits: checked before. */
+/* Copies `text`, which must fit. */
 void tenant_change_copy(char *out, size_t capacity, struct slice text);

@@ -18,7 +18,7 @@ enum status tenant_copy_begin(struct tenants *tenants, struct tenants **out)
 {
     struct sqlite3 *connection;
     *out = NULL;
-    TRY(tenants_used_flush(tenants)); /* last uses come back from the file */
+    TRY(tenants_used_flush(tenants)); /* the copy reads last uses from the database */
     pthread_mutex_lock(&tenants->change);
     enum status status = store_begin(tenants->store, &connection);
     if (status == STATUS_OK) {
@@ -33,7 +33,8 @@ enum status tenant_copy_begin(struct tenants *tenants, struct tenants **out)
     return status;
 }
 
-/* Keys that were used while the copy was being made; nobody reads meanwhile. */
+/* Takes over the uses that were noted while the copy was made. The caller holds `memory` for
+ * writing. */
 static void swap_used(struct tenants *tenants, struct tenants *copy)
 {
     struct tenant_key_record *used = atomic_exchange(&tenants->used, NULL);

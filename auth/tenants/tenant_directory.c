@@ -16,7 +16,8 @@ static struct slice find_name_slice(const uint8_t name[16])
     return (struct slice){(const char *)name, 16};
 }
 
-/* Computed once, when a record is made, so that a request costs the one HMAC of its credential. */
+/* Computes the opaque names once, when a record is made. So a request costs only the one HMAC of
+ * its credential. */
 static enum status make_fill(const struct tenants *tenants, struct tenant_record *record,
                              const struct tenant_group_record *group, struct slice metadata)
 {
@@ -87,8 +88,8 @@ void tenant_directory_free_key(struct tenant_key_record *record)
     mem_free(record);
 }
 
-/* `change` keeps all others from changing the table while it is copied; readers wait for the
- * exchange alone, not for a million slots. */
+/* `change` keeps other threads from changing the table while it is copied. Readers wait only for
+ * the exchange, not for the copy of a million slots. */
 enum status tenant_directory_reserve_in(struct tenants *tenants, struct auth_index *index)
 {
     struct auth_index larger;

@@ -60,7 +60,7 @@ static void apply_fields(const struct tenant_fields *fields, struct tenant *tena
         tenant_change_copy(tenant->models, sizeof tenant->models, fields->models);
 }
 
-/* The field to blame is the one that the change gives. */
+/* The error names the field that the change gives. */
 static enum status check_classes(const struct tenant_fields *fields, const struct tenant *tenant)
 {
     if (tenant->default_class < tenant->best_class)
@@ -72,7 +72,7 @@ static enum status check_classes(const struct tenant_fields *fields, const struc
     return STATUS_OK;
 }
 
-/* The audit says how many: names of any length have no room in its rows. */
+/* The audit row has only the number of models, because names can be too long for it. */
 static size_t count_models(const struct tenant *tenant)
 {
     size_t count = 0;
@@ -81,11 +81,11 @@ static size_t count_models(const struct tenant *tenant)
     return count;
 }
 
-/* A tenant as it will be, and its metadata unless they stay as they are. */
+/* A tenant as it will be, with its new metadata if they change. */
 struct edit {
     const struct tenant *tenant;
-    struct slice metadata;             /* bytes NULL: as they are */
-    struct tenant_group_record *group; /* that it is the first to name; or NULL */
+    struct slice metadata;             /* bytes NULL: unchanged */
+    struct tenant_group_record *group; /* its group if that is new; or NULL */
 };
 
 static enum status commit_group(struct sqlite3 *connection, const struct edit *edit)
@@ -107,7 +107,7 @@ static enum status commit_update(struct sqlite3 *connection, const void *context
     return tenant_rows_update(connection, edit->tenant, edit->metadata);
 }
 
-/* The one reason for EXISTS is the tenant's name. The edit's group is taken or freed. */
+/* Commits the edit, then adds or frees its group. EXISTS can only mean the tenant's name. */
 static enum status commit_edit(struct tenants *tenants, struct tenant_change_plan *plan)
 {
     const struct edit *edit = plan->context;
@@ -238,8 +238,8 @@ static void update_swap(struct tenants *tenants, struct tenant_record *record,
     *view = old_view;
 }
 
-/* All that a changed record needs beside its row: its group, when it is the first to name it, what
- * it may read, and a copy of its metadata (bytes NULL: they stay). */
+/* Makes what a changed record needs beside its row: its group if that is new, its view, and a copy
+ * of its metadata if they change. */
 static enum status update_make(struct tenants *tenants, const struct tenant_record *record,
                                struct edit *edit, char **copy, struct tenant_view *view)
 {
@@ -261,7 +261,7 @@ out:
     return status;
 }
 
-/* Commits `out` in the record's place; nothing can fail after the commit. */
+/* Commits `out`, then stores it in the record. Nothing can fail after the commit. */
 static enum status update_record(struct tenants *tenants, const struct tenant_change *change,
                                  struct tenant_record *record, const char *type,
                                  struct slice metadata, struct tenant *out)
@@ -284,7 +284,7 @@ static enum status update_record(struct tenants *tenants, const struct tenant_ch
     return status;
 }
 
-/* The record, if the change may have it; `out` is the tenant as it is. */
+/* Finds the record and checks the change's revision. Copies the present tenant to `out`. */
 static enum status update_find(struct tenants *tenants, const struct tenant_change *change,
                                struct slice id, struct tenant_record **record, struct tenant *out)
 {

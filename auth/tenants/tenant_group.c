@@ -11,7 +11,7 @@
 #include "config/base/mem.h"
 
 struct tenant_group_record {
-    struct tenant_group group; /* but for the prompts */
+    struct tenant_group group; /* except its count of prompts */
     char *metadata;            /* JSON */
     uint8_t domain[16];        /* HMAC(domain secret, "members:" id) */
     struct tenant_group_record *next;
@@ -25,7 +25,7 @@ static struct tenant_group_record *record_find(const struct tenants *tenants, st
     return record != NULL ? record : auth_index_get(&tenants->groups_by_name, group);
 }
 
-/* The group as others see it: with its counts. */
+/* Copies a group, with its count of prompts. */
 static void record_read(const struct tenants *tenants, const struct tenant_group_record *record,
                         struct tenant_group *out)
 {
@@ -248,7 +248,7 @@ enum status tenant_group_update(struct tenants *tenants, const struct tenant_cha
     return status;
 }
 
-/* The indexes without it. */
+/* Makes the indexes without the group. */
 static enum status delete_from(const struct tenants *tenants,
                                const struct tenant_group_record *record, struct auth_index *by_id,
                                struct auth_index *by_name)
@@ -298,7 +298,7 @@ static enum status delete_locked(struct tenants *tenants, const struct tenant_ch
         status = commit(tenants, change, "group.deleted", record, rows_delete);
     if (status == STATUS_OK && !change->is_dry_run)
         delete_record(tenants, record, &by_id, &by_name);
-    auth_index_deinit(&by_id); /* what was taken out of use, too */
+    auth_index_deinit(&by_id); /* after a deletion these are the old indexes */
     auth_index_deinit(&by_name);
     return status;
 }

@@ -1,7 +1,8 @@
-/* tenant_group_load: what the room asks of groups beyond their front door.
+/* tenant_group_load: functions of groups that only the files of this folder call.
  *
  * Owns:     nothing by itself.
- * Thread:   load and free_all: nobody else has the directory; the rest: the holder of `change`.
+ * Thread:   for load and free_all the only thread that has the directory; for the rest the holder
+ *           of `change`.
  * Cost:     loading reads all rows of the table tenant_groups.
  * Not here: changes and looking (tenant_group).
  */
@@ -16,23 +17,25 @@ struct tenant_group_record;
 enum status tenant_group_load(struct tenants *tenants, struct sqlite3 *connection);
 void tenant_group_free_all(struct tenants *tenants);
 
-/* The domain of the cache that the members of a group share: of `group`, or (NULL) of the one of
- * this name. False: there is none. No two groups ever have the same, whatever their names: who
- * comes into one reads nothing of another that was removed. */
+/* Returns the domain of the prefix cache that the members of a group share. The group is `group`
+ * or, if that is NULL, the group with this name. False when there is no such group. Two groups
+ * never have the same domain, even if one was removed and the other has its name. So a new member
+ * reads nothing of a group that was removed. */
 bool tenant_group_domain(const struct tenants *tenants, const struct tenant_group_record *group,
                          const char *name, uint8_t out[16]);
 
-/* A tenant, as it is (1) or was (-1), in the count of its group, if it has one. The caller holds
+/* Adds `step` (1 or -1) to the count of the tenant's group, if it has a group. The caller holds
  * `memory` for writing. */
 void tenant_group_count(struct tenants *tenants, const struct tenant *tenant, int step);
 
-/* The group that a tenant is the first to name: `*out` NULL when it is there, or `name` empty. Its
- * row goes in with the tenant's; then it is added, or freed (NULL is fine). */
+/* Makes the group that a tenant names for the first time. `*out` is NULL when the group exists or
+ * `name` is empty. The caller inserts the group's row with the tenant's, then adds the group or
+ * frees it (NULL is allowed). */
 enum status tenant_group_prepare(struct tenants *tenants, struct slice name,
                                  struct tenant_group_record **out);
 enum status tenant_group_insert(struct sqlite3 *connection,
                                 const struct tenant_group_record *record);
-/* Room in the indexes is there since it was prepared. The caller holds `memory` for writing, or
- * nobody else has the directory. */
+/* Adds a group. tenant_group_prepare has made room in the indexes. The caller holds `memory` for
+ * writing, or alone has the directory. */
 void tenant_group_add(struct tenants *tenants, struct tenant_group_record *record);
 void tenant_group_free(struct tenant_group_record *record);

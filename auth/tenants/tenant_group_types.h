@@ -1,4 +1,4 @@
-/* tenant_group_types: what a group of tenants is.
+/* tenant_group_types: a group of tenants.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -14,6 +14,6 @@ struct tenant_group {
     char name[LIMIT_NAME_BYTES];
     int64_t created_at_s;
     int64_t revision;
-    uint32_t tenants; /* in it and not archived */
+    uint32_t tenants; /* its tenants that are not archived */
     uint32_t prompts; /* published prompts that are granted to it */
 };

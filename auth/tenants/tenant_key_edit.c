@@ -51,7 +51,7 @@ static enum status check_owner(const struct tenant_record *owner)
     return STATUS_OK;
 }
 
-/* The record of a change and the key as it is. */
+/* Finds the record of a key and checks the change's revision. Copies the present key to `out`. */
 static enum status find_key(struct tenants *tenants, const struct tenant_change *change,
                             struct slice tenant_id, struct slice key_id,
                             struct tenant_key_record **record, struct tenant_key *out)
@@ -65,7 +65,7 @@ static enum status find_key(struct tenants *tenants, const struct tenant_change 
     return tenant_change_check_revision(change, out->revision);
 }
 
-/* The scopes that an admin key gives up by a change, or has for a shorter time. */
+/* Returns the scopes that an admin key loses by a change, or has for a shorter time. */
 static uint32_t keeper_lost(const struct tenant_key *old, const struct tenant_key *new,
                             int64_t now_s)
 {
@@ -78,9 +78,10 @@ static uint32_t keeper_lost(const struct tenant_key *old, const struct tenant_ke
     return old->scopes & ~new->scopes;
 }
 
-/* Nobody gives scopes that they lack, so somebody must have each: the last admin key with a scope
- * neither loses it nor ends sooner. A key that ends before this one is nobody's replacement, nor is
- * a certificate or an issuer's token: others decide how long those are good. */
+/* Nobody can give scopes that they lack, so some admin key must have each scope. Therefore the last
+ * admin key with a scope neither loses it nor ends sooner. A key that ends before this one does not
+ * count as a replacement. Certificates and tokens do not count either, because others decide how
+ * long they are valid. */
 static enum status check_keeper(struct tenants *tenants, const struct tenant_key *old,
                                 const struct tenant_key *new)
 {
@@ -126,7 +127,7 @@ static enum status make_row(struct tenants *tenants, struct slice value, struct 
     return auth_crypto_hmac(tenants->pepper, value, row->hash);
 }
 
-/* Commits a plan that adds the key; the plan is used up. */
+/* Commits a plan that adds the key, and frees the plan's buffer. */
 static enum status make_commit(struct tenants *tenants, struct tenant_change_plan *plan,
                                const struct tenant_rows_key *row, struct tenant_record *owner)
 {
@@ -220,7 +221,7 @@ static enum status edit_rows(struct sqlite3 *connection, const void *context)
     return tenant_rows_update_key(connection, context);
 }
 
-/* Commits `out` in the record's place. */
+/* Commits `out`, then stores it in the record. */
 static enum status edit_record(struct tenants *tenants, const struct tenant_change *change,
                                struct tenant_key_record *record, const char *type,
                                struct tenant_key *out)
@@ -249,7 +250,8 @@ static enum status update_check_rotated(const struct tenant_key *key, int64_t ex
     return STATUS_OK;
 }
 
-/* A longer life gives the key's scopes to whoever holds its value, an expired one's once more. */
+/* A later expiry gives the key's scopes to the holder of its value for longer, or again if it had
+ * expired. So the actor must have those scopes. */
 static enum status update_check_longer(const struct tenant_change *change,
                                        const struct tenant_key *key, int64_t expires_at_s)
 {
@@ -326,9 +328,9 @@ enum status tenants_key_revoke(struct tenants *tenants, const struct tenant_chan
 
 struct rotation {
     const struct tenants *tenants;
-    struct tenant_key old; /* as it will be */
+    struct tenant_key old; /* the old key as it will be */
     struct tenant_rows_key row;
-    struct quota_key_record *limits; /* that the new key takes over; NULL: none */
+    struct quota_key_record *limits; /* of the new key; NULL: none */
 };
 
 static enum status rotate_rows(struct sqlite3 *connection, const void *context)
@@ -350,13 +352,13 @@ static enum status rotate_check(const struct tenant_change *change,
         FAIL(STATUS_CONFLICT, "the key was rotated already, to %s", key->rotated_to);
     if (!tenant_directory_key_is_open(key, now_s))
         FAIL(STATUS_CONFLICT, "the key has expired");
-    /* Its value would be a way to scopes that the actor was not given. */
+    /* The new key's value would give the actor scopes that it lacks. */
     if (record->tenant == NULL && (key->scopes & ~change->actor->scopes) != 0)
         FAIL(STATUS_FORBIDDEN, "you cannot rotate a key with scopes that you do not have");
     return STATUS_OK;
 }
 
-/* When the old key ends. */
+/* Computes when the old key ends. */
 static enum status rotate_end(const struct tenant_key *old, int64_t overlap_s, int64_t now_s,
                               int64_t *out)
 {
@@ -372,8 +374,9 @@ static enum status rotate_end(const struct tenant_key *old, int64_t overlap_s, i
     return STATUS_OK;
 }
 
-/* A key that was made to live for so long is followed by one that lives as long; never shorter than
- * the old one would have: one made under a clock that ran ahead says nothing of its length. */
+/* Returns when the new key ends. It lives as long as the old key was made to live, and never ends
+ * before the old key would have. The second rule counts when the old key was made while the clock
+ * was ahead. */
 static int64_t rotate_life(const struct tenant_key *old, int64_t now_s)
 {
     int64_t end_s = now_s + (old->expires_at_s - old->created_at_s);

@@ -11,12 +11,13 @@
 #include "auth/tenants/tenant_view.h"
 #include "config/base/mem.h"
 
-enum { DETAIL_NAMES_BYTES = 200 }; /* of an audit row, each for granted and revoked */
+/* for the names in an audit row, of the granted and of the revoked each */
+enum { DETAIL_NAMES_BYTES = 200 };
 
 struct tenant_prompt_record {
     struct tenant_prompt prompt;
     char *content;
-    struct tenant_prompt_grant *grants; /* tenants before groups, each sorted, none twice */
+    struct tenant_prompt_grant *grants; /* tenants before groups, each sorted, without duplicates */
     size_t grant_count;
     struct tenant_prompt_record *next;
 };
@@ -110,8 +111,8 @@ static bool grant_is_given(const struct tenant_prompt_fields *fields, bool is_te
     return (fields->given & (is_tenant ? TENANT_PROMPT_TENANTS : TENANT_PROMPT_GROUPS)) != 0;
 }
 
-/* Who is granted from now on: the kinds that are given, and of the others what `old` (or NULL)
- * has. The array is the caller's. */
+/* Makes the list of grants after a change: tenants, or groups, or both from `fields` if they are
+ * given, and otherwise from `old` (NULL: none). The caller frees the array. */
 static enum status grants_merge(const struct tenant_prompt_fields *fields,
                                 const struct tenant_prompt_record *old,
                                 struct tenant_prompt_grant **out, size_t *count)
@@ -154,7 +155,8 @@ static void grants_count(const struct tenant_prompt_grant *grants, size_t count,
     prompt->groups = (uint32_t)count - prompt->tenants;
 }
 
-/* Only what is given is checked: a tenant that was archived since does not stand in the way. */
+/* Checks only the grants that are given. So an old grant to a tenant that is now archived does not
+ * block a change. */
 static enum status grants_check(struct tenants *tenants, const struct tenant_prompt_fields *fields)
 {
     size_t index[2] = {0, 0};
@@ -205,8 +207,8 @@ static size_t view_append(struct tenant_view_grant *rows, size_t count,
     return count;
 }
 
-/* The lists as they will be when `prompt` (NULL: none) with these grants is there in the place of
- * `old` (NULL: behind all others). */
+/* Plans every tenant's view for the case that `prompt` with these grants replaces `old`. With
+ * `prompt` NULL, `old` is deleted. With `old` NULL, `prompt` is new. */
 static enum status view_plan(struct tenants *tenants, const struct tenant_prompt_record *old,
                              const struct tenant_prompt *prompt,
                              const struct tenant_prompt_grant *grants, size_t grant_count,
@@ -230,7 +232,7 @@ static enum status view_plan(struct tenants *tenants, const struct tenant_prompt
         count = view_append(rows, count, prompt, grants, grant_count, now_s);
     enum status status = tenant_view_plan(tenants, rows, count, out);
     mem_free(rows);
-    if (status == STATUS_LIMIT) { /* a matter of what else is granted, not of a size */
+    if (status == STATUS_LIMIT) { /* the other grants are the cause, not this call's size */
         const struct error_note note = *status_note();
         FAIL_PARAM(STATUS_CONFLICT, "tenants", "%s", note.message);
     }
@@ -239,7 +241,8 @@ static enum status view_plan(struct tenants *tenants, const struct tenant_prompt
 
 /* --- audit --- */
 
-/* Those of `a` that `b` has not, by name as far as there is room, and how many there are. */
+/* Writes the names of the grants in `a` that `b` lacks, as far as there is room, and otherwise
+ * their number too. */
 static void detail_difference(struct buffer *detail, const char *member,
                               const struct tenant_prompt_grant *a, size_t a_count,
                               const struct tenant_prompt_grant *b, size_t b_count)
@@ -267,10 +270,10 @@ static void detail_difference(struct buffer *detail, const char *member,
 
 /* --- one change --- */
 
-/* A prompt as it will be. */
+/* A prompt as it will be after the change. */
 struct edit {
     const struct tenant_prompt *prompt;
-    struct slice content; /* of a new one */
+    struct slice content; /* of a new prompt */
     const struct tenant_prompt_grant *grants;
     size_t grant_count;
 };
@@ -295,7 +298,8 @@ static enum status edit_delete(struct sqlite3 *connection, const void *context)
     return tenant_prompt_rows_delete(connection, edit->prompt->id);
 }
 
-/* The transaction; `view` is put in place behind it, or dropped. `old` is NULL for a new prompt. */
+/* Commits the change, then puts `view` into use, or frees it on failure. `old` is NULL for a new
+ * prompt. */
 static enum status edit_commit(struct tenants *tenants, const struct tenant_change *change,
                                const struct edit *edit, const struct tenant_prompt_record *old,
                                const char *type, struct tenant_view_plan *view)
@@ -342,7 +346,8 @@ static enum status check_fields(const struct tenants *tenants,
 
 /* --- create --- */
 
-/* Grants of the new prompt, the caller's afterwards, and the view with it. */
+/* Checks a new prompt, and makes its grants, which the caller frees, and the view that includes
+ * it. */
 static enum status create_check(struct tenants *tenants, const struct tenant_prompt_fields *fields,
                                 struct tenant_prompt *out, struct tenant_prompt_grant **grants,
                                 size_t *count, struct tenant_view_plan **view)
@@ -457,7 +462,8 @@ static bool update_is_same(const struct tenant_prompt_record *record,
     return true;
 }
 
-/* The new fields in `out`. What comes back after it had expired is another version. */
+/* Applies the given fields to `out`. A prompt that had expired and is published again gets a new
+ * version. */
 static enum status update_apply(const struct tenants *tenants,
                                 const struct tenant_prompt_fields *fields,
                                 struct tenant_prompt *out)
@@ -474,7 +480,7 @@ static enum status update_apply(const struct tenants *tenants,
     return prompt_domain(tenants, out);
 }
 
-/* Takes `*grants` over when the change was made. */
+/* Commits the change. On success it exchanges `*grants` for the old grants. */
 static enum status update_record(struct tenants *tenants, const struct tenant_change *change,
                                  struct tenant_prompt_record *record,
                                  struct tenant_prompt_grant **grants, size_t count,

@@ -1,8 +1,8 @@
 /* tenant_prompt_load: published prompts at the start and the end of the directory.
  *
  * Owns:     nothing by itself.
- * Thread:   tenants_open's and tenants_close's: nobody else has the directory.
- * Cost:     all rows of the tables prompts and prompt_grants.
+ * Thread:   the thread of tenants_open or tenants_close, which alone has the directory.
+ * Cost:     reads all rows of the tables prompts and prompt_grants.
  * Not here: changes and looking (tenant_prompt).
  */
 #pragma once
@@ -14,9 +14,10 @@
 struct sqlite3;
 struct tenants;
 
-/* Behind the tenants: makes their lists. CORRUPT or LIMIT for rows out of their bounds. */
+/* Loads the prompts, after the tenants, and makes the tenants' views. CORRUPT or LIMIT for rows out
+ * of their bounds. */
 enum status tenant_prompt_load(struct tenants *tenants, struct sqlite3 *connection);
 void tenant_prompt_free_all(struct tenants *tenants);
 
-/* Prompts that are granted to the group. The caller holds `change` or `memory`. */
+/* Returns how many prompts are granted to the group. The caller holds `change` or `memory`. */
 uint32_t tenant_prompt_count_group(const struct tenants *tenants, const char *group);

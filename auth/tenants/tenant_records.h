@@ -1,13 +1,13 @@
-/* tenant_records: what the directory of tenants consists of, and the opaque names of its parts.
+/* tenant_records: the records of the directory of tenants, and their opaque names.
  *
  *   first ─► tenant ─► tenant ─► …        in the order in which they were made
  *              └─ keys.first ─► key ─► key ─► …
  *   admin.first ─► key ─► …
  *   used ─► key ─► key ─► …               used since the last flush, newest first
  *
- * Owns:     nothing by itself: tenant.c opens the directory, tenant_directory fills it.
- * Thread:   `change` is held from a change's checks to its place in memory; `memory` only for the
- *           moment in which readers could see half of it.
+ * Owns:     nothing. tenant.c opens the directory, tenant_directory fills it.
+ * Thread:   a change holds `change` from its checks until it is in memory. It holds `memory` for
+ *           writing only while readers could see half of the change.
  * Cost:     an opaque name is one HMAC.
  * Not here: making, finding and adding records (tenant_directory).
  */
@@ -44,12 +44,12 @@ struct tenant_limits;
 struct tenant_record;
 
 struct tenant_key_record {
-    struct tenant_rows_key row;   /* last_used_at_s in it is what the file had at the start */
+    struct tenant_rows_key row;   /* its last_used_at_s is what the database had at the start */
     uint8_t name[16];             /* HMAC(domain secret, "key:" id); zeros for an admin key */
     struct tenant_record *tenant; /* NULL: an admin key */
     struct tenant_key_record *next;
     _Atomic int64_t used_at_s;
-    atomic_bool is_used; /* it stands in the list `used` */
+    atomic_bool is_used; /* it is in the list `used` */
     struct tenant_key_record *used_next;
 };
 
@@ -64,8 +64,8 @@ struct tenant_record {
     uint8_t name[16];   /* HMAC(domain secret, "tenant:" id) */
     uint8_t domain[16]; /* HMAC(domain secret, "domain:" id) */
     struct tenant_view view;
-    struct quota_tenant *limits;    /* its own (quota_limits.c's); NULL = none were ever set */
-    struct quota_plan_record *plan; /* that those name; NULL = none */
+    struct quota_tenant *limits;    /* its own limits (quota_limits.c); NULL = never set */
+    struct quota_plan_record *plan; /* the plan that `limits` names; NULL = none */
     struct tenant_key_list keys;
     struct tenant_record *next;
 };
@@ -73,21 +73,21 @@ struct tenant_record {
 struct tenants {
     struct store *store;
     const struct clock *clock;
-    const struct tenant_limits *limits; /* above the directory: it asks them through this */
+    const struct tenant_limits *limits; /* the functions of auth/limits that the directory calls */
     uint8_t pepper[AUTH_CRYPTO_BYTES];
     uint8_t domain[AUTH_CRYPTO_BYTES];
-    uint8_t answers[AUTH_CRYPTO_BYTES]; /* keys what is kept of answers */
-    bool is_uncommitted; /* a copy (tenant_copy.c's) with a transaction that is open */
+    uint8_t answers[AUTH_CRYPTO_BYTES]; /* the key for kept answers: prints of calls, seals */
+    bool is_uncommitted;                /* a copy (tenant_copy.c) whose transaction is open */
     pthread_mutex_t change;
-    pthread_rwlock_t memory; /* all below; a writer holds `change` too */
-    /* From here to limits_generation: what tenant_copy swaps. */
+    pthread_rwlock_t memory; /* guards all below; a writer holds `change` too */
+    /* tenant_copy swaps the members from here to limits_generation. */
     struct auth_index by_id;
     struct auth_index keys_by_id;
     struct auth_index keys_by_name; /* tenants' keys only */
     struct tenant_record *first;
     struct tenant_record *last;
     struct tenant_key_list admin;
-    struct tenant_view_row *grants; /* of published prompts that may be used now; under `change` */
+    struct tenant_view_row *grants; /* grants of prompts that are in use now; guarded by `change` */
     size_t grant_count;
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
     struct tenant_group_record *groups;       /* oldest first; tenant_group.c's */
@@ -104,8 +104,8 @@ struct tenants {
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };
 
-/* An opaque name: the first 16 bytes of HMAC(domain secret, kind text). Kinds end with a colon:
- * "tenant:", "key:", "domain:", "group:" (its name: whom a prompt is granted to), "members:" (its
- * id: what they share) and "prompt:". */
+/* Computes an opaque name: the first 16 bytes of HMAC(domain secret, kind text). A kind ends with a
+ * colon: "tenant:", "key:", "domain:", "prompt:", "group:" (of a group's name, for grants) and
+ * "members:" (of a group's id, for the domain that its members share). */
 enum status tenant_records_name(const struct tenants *tenants, const char *kind, const char *text,
                                 uint8_t out[16]);

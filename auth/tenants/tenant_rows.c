@@ -57,7 +57,7 @@ enum status tenant_rows_change(sqlite3 *connection, const char *sql,
     return store_status(code, "database");
 }
 
-/* A slice need not be terminated; these are never empty. */
+/* A slice need not end with NUL, so its length is given. These slices are never empty. */
 static struct tenant_rows_parameter insert_text(struct slice text)
 {
     return (struct tenant_rows_parameter){.text = text.bytes, .length = text.length};
@@ -177,7 +177,7 @@ void tenant_rows_text(sqlite3_stmt *statement, int column, char *out, size_t cap
     const char *text = (const char *)sqlite3_column_text(statement, column);
     size_t length = (size_t)sqlite3_column_bytes(statement, column);
     out[0] = '\0';
-    if (text == NULL) /* null, or no memory for it: sqlite3_step tells of the latter */
+    if (text == NULL) /* null, or no memory, which sqlite3_step reports */
         return;
     if (length >= capacity || strlen(text) != length)
         *fits = false;

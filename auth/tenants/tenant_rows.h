@@ -21,20 +21,20 @@ struct tenant_rows_key {
 enum status tenant_rows_insert(struct sqlite3 *connection, const struct tenant *tenant,
                                struct slice metadata);
 enum status tenant_rows_insert_key(struct sqlite3 *connection, const struct tenant_rows_key *row);
-/* What may change of the row with this id; `metadata` with bytes NULL stay as they are. */
+/* Writes what may change in the row with this id. Metadata stay if `metadata` has bytes NULL. */
 enum status tenant_rows_update(struct sqlite3 *connection, const struct tenant *tenant,
                                struct slice metadata);
-/* All but last_used_at_s, which tenant_rows_update_used alone writes. */
+/* Writes all that may change except last_used_at_s, which only tenant_rows_update_used writes. */
 enum status tenant_rows_update_key(struct sqlite3 *connection, const struct tenant_key *key);
 enum status tenant_rows_update_used(struct sqlite3 *connection, const char *key_id,
                                     int64_t last_used_at_s);
-/* `id` is given by the table. */
+/* Inserts an audit row. The table assigns its id. */
 enum status tenant_rows_audit(struct sqlite3 *connection, const struct audit_row *row);
 
 /* --- for every statement of the room on this file --- */
 
-/* Text when `text` is given (terminated when `length` is 0), a blob when `bytes` is, else a number;
- * or null. */
+/* A parameter is null if `is_null`, a text if `text` is given, a blob if `bytes` is given, and a
+ * number otherwise. A text with `length` 0 ends with NUL. */
 struct tenant_rows_parameter {
     const char *text;
     const uint8_t *bytes;
@@ -48,18 +48,19 @@ struct tenant_rows_parameter {
     ((struct tenant_rows_parameter){.bytes = (value), .length = (size)})
 
 struct sqlite3_stmt;
-/* The caller finalizes it; the parameters live until then. */
+/* Prepares a statement. The caller finalizes it, and keeps the parameters until then. */
 enum status tenant_rows_prepare(struct sqlite3 *connection, const char *sql,
                                 const struct tenant_rows_parameter *parameters, int count,
                                 struct sqlite3_stmt **out);
-/* Steps to the next row while `status` is OK: false behind the last one, or with what failed in
+/* Steps to the next row while `status` is OK. False after the last row, or with the failure in
  * `status`. */
 bool tenant_rows_next(struct sqlite3_stmt *statement, enum status *status);
-/* A text of the row that it stands on, "" for null; one that `out` cannot hold as a string makes
- * `*fits` false. */
+/* Copies a text of the present row, "" for null. Sets `*fits` to false when the text is too long
+ * for `out` or contains NUL. */
 void tenant_rows_text(struct sqlite3_stmt *statement, int column, char *out, size_t capacity,
                       bool *fits);
-/* A statement that changes rows and returns none. EXISTS for a unique value that is there. */
+/* Runs a statement that changes rows and returns none. EXISTS for a unique value that another row
+ * has. */
 enum status tenant_rows_change(struct sqlite3 *connection, const char *sql,
                                const struct tenant_rows_parameter *parameters, int count);
 
@@ -73,7 +74,7 @@ enum status tenant_rows_load_keys(struct sqlite3 *connection, void *context,
                                   enum status (*take)(void *context,
                                                       const struct tenant_rows_key *row));
 enum status tenant_rows_last_audit(struct sqlite3 *connection, int64_t *out);
-/* Up to `capacity` audit rows with ids above `after`. */
+/* Loads up to `capacity` audit rows with ids above `after`. */
 enum status tenant_rows_load_audit(struct sqlite3 *connection, const struct audit_filter *filter,
                                    int64_t after, struct audit_row *out, size_t capacity,
                                    size_t *count);

@@ -7,7 +7,8 @@ struct batch {
     size_t count;
 };
 
-/* Off the list before its time is read: a use behind that puts the key on the next list. */
+/* Takes keys off the list before their times are read. A use after that puts the key on the new
+ * list. */
 static void flush_take(struct tenant_key_record **list, struct batch *batch)
 {
     batch->count = 0;
@@ -38,7 +39,7 @@ static enum status flush_commit(struct tenants *tenants, const struct batch *bat
     return status != STATUS_OK ? status : ended;
 }
 
-/* Unless it was used again meanwhile, and so stands in the list already. */
+/* Puts a key back on the list, unless it is there already because it was used again. */
 static void flush_put_back(struct tenants *tenants, struct tenant_key_record *record)
 {
     if (atomic_exchange(&record->is_used, true))

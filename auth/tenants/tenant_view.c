@@ -12,8 +12,8 @@ struct tenant_view_plan {
     size_t view_count;
 };
 
-/* The domains of the rows for one grantee, each once; counted when `out` is NULL. A list is short:
- * LIMIT_PROMPTS_VISIBLE. */
+/* Collects the domains of the rows that grant a prompt to the tenant or to its group, each once. A
+ * list has at most LIMIT_PROMPTS_VISIBLE domains. */
 static enum status collect(const struct tenant_view_row *rows, size_t count,
                            const struct tenant *tenant, const uint8_t names[2][16],
                            struct tenant_view *view)
@@ -49,7 +49,7 @@ static enum status make_under(const struct tenants *tenants, const struct tenant
                               size_t count, const struct tenant *tenant, const uint8_t own[16],
                               const struct tenant_group_record *group, struct tenant_view *out)
 {
-    uint8_t names[2][16]; /* its own, its group's */
+    uint8_t names[2][16]; /* the tenant's own name, and its group's */
     *out = (struct tenant_view){0};
     memcpy(names[0], own, 16);
     if (tenant->group[0] != '\0') {
@@ -121,7 +121,7 @@ out:
     return status;
 }
 
-/* What is taken out of use lands in the plan and is freed with it, outside of the lock. */
+/* The old views and grants go into the plan and are freed with it, outside of the lock. */
 void tenant_view_commit(struct tenants *tenants, struct tenant_view_plan *plan)
 {
     size_t at = 0;

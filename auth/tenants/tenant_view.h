@@ -19,33 +19,35 @@ struct tenant_group_record;
 struct tenant_record;
 struct tenant_view;
 
-/* A prompt's domain for one grantee: a tenant or a group; the other text is "". */
+/* A prompt's domain and one grantee: a tenant or a group. The other text is "". */
 struct tenant_view_grant {
     uint8_t domain[16];
     char tenant_id[LIMIT_ID_BYTES];
     char group[LIMIT_NAME_BYTES];
 };
 
-/* All grants that count, and every tenant's view under them, beside those in use. */
+/* A new list of all grants and every tenant's view that follows from it, before they come into
+ * use. */
 struct tenant_view_plan;
 
-/* The caller holds `change` from here to commit or forget. NO_MEMORY; LIMIT when there are more
- * than LIMIT_GRANTS, or when a tenant would see more than LIMIT_PROMPTS_VISIBLE. A grantee that is
- * not there is no error. */
+/* Makes a plan. The caller holds `change` until commit or forget. NO_MEMORY. LIMIT when there are
+ * more than LIMIT_GRANTS grants, or when a tenant would see more than LIMIT_PROMPTS_VISIBLE
+ * prompts. An unknown grantee is no error. */
 enum status tenant_view_plan(struct tenants *tenants, const struct tenant_view_grant *grants,
                              size_t count, struct tenant_view_plan **out);
-/* Takes `memory`; cannot fail; frees the plan. */
+/* Puts the plan into use and frees it. Takes `memory` itself. Cannot fail. */
 void tenant_view_commit(struct tenants *tenants, struct tenant_view_plan *plan);
-/* NULL is fine. */
+/* Frees a plan that is not used. NULL is allowed. */
 void tenant_view_forget(struct tenant_view_plan *plan);
 
-/* One tenant's view under the grants that count. `own` is its own domain, `group` its group when
- * that is not in the directory yet, or NULL. The caller holds `change` or is alone with the
- * directory. Fails as tenant_view_plan does, LIMIT with the param "group". */
+/* Makes one tenant's view from the grants in use. `own` is its own domain. `group` is its group if
+ * the directory does not have it yet, otherwise NULL. The caller holds `change`, or alone has the
+ * directory. Fails as tenant_view_plan does; LIMIT has the param "group". */
 enum status tenant_view_make(const struct tenants *tenants, const struct tenant *tenant,
                              const uint8_t own[16], const struct tenant_group_record *group,
                              struct tenant_view *out);
 void tenant_view_free(struct tenant_view *view);
 
-/* Where its pages go and what it may read. The caller holds `memory`. */
+/* Writes to `out` the domain of the tenant's own pages and the domains that it may read. The caller
+ * holds `memory`. */
 void tenant_view_fill(const struct tenant_record *record, struct principal *out);
