@@ -15,9 +15,10 @@ enum { DAY_S = 86400, DENY_END_BYTES = QUOTA_DURATION_BYTES + 40 };
 
 struct quota_entry {
     struct quota_account account;  /* first: a lease's account is an entry */
-    char name[2 * LIMIT_ID_BYTES]; /* of a tenant its id, of a key "tenant/key" */
+    char name[2 * LIMIT_ID_BYTES]; /* the id of a tenant, or "tenant/key" for a key */
     uint64_t generation;           /* of the limits in the account */
-    _Atomic int64_t day;           /* the sums are of; below 0: of none; set by the loop */
+    /* the day of the account's sums; below 0: no sums; the loop sets it */
+    _Atomic int64_t day;
     struct quota_entry *next;
 };
 
@@ -60,7 +61,7 @@ void quota_close(struct quota *quota)
     mem_free(quota);
 }
 
-/* Monotonic. */
+/* Returns the monotonic time. */
 static int64_t quota_now_us(const struct quota *quota)
 {
     return clock_mono_us(quota->clock);
@@ -91,7 +92,7 @@ static struct slice entry_name(const char *tenant_id, const char *key_id,
     return (struct slice){out, length + 1 + more};
 }
 
-/* False: a key without limits of its own. */
+/* Reads the limits of a tenant or a key. False for a key without limits of its own. */
 static bool limits_resolve(const struct quota *quota, const char *tenant_id, const char *key_id,
                            struct quota_limits_set *out)
 {
@@ -121,8 +122,9 @@ static enum status entry_make(struct quota *quota, struct slice name, uint64_t g
     return STATUS_OK;
 }
 
-/* The account of the tenant, or of its key, with the limits of now; NULL for a key without any. The
- * generation is read before the limits: a change between the two is seen again the next time. */
+/* Finds the account of the tenant, or of its key, and brings its limits up to date. NULL for a key
+ * without limits. The generation is read before the limits, so that a change between the two reads
+ * is seen by the next call. */
 static enum status entry_find(struct quota *quota, const char *tenant_id, const char *key_id,
                               struct quota_entry **out)
 {
@@ -143,7 +145,7 @@ static enum status entry_find(struct quota *quota, const char *tenant_id, const 
     return STATUS_OK;
 }
 
-/* NULL without memory, too. */
+/* Finds the same account; NULL also without memory. */
 static struct quota_entry *entry_of(struct quota *quota, const char *tenant_id, const char *key_id)
 {
     struct quota_entry *entry = NULL;
@@ -165,7 +167,7 @@ static bool entry_wants_sums(const struct quota *quota, const struct quota_entry
     return entry != NULL && has_budget(&entry->account) && entry->day != today(quota);
 }
 
-/* The tenant's entry, and the key's if it has limits. */
+/* Finds the tenant's entry, and the key's if the key has limits. */
 static void entries_of(struct quota *quota, const char *tenant_id, const char *key_id,
                        struct quota_entry *out[QUOTA_SCOPES])
 {
@@ -207,7 +209,7 @@ void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *ke
     }
 }
 
-/* A question whose answer is waited for. */
+/* A query of ledger_usage whose caller waits for the answer. */
 struct sums_question {
     struct ledger_usage_task task; /* first: the task is the question */
     pthread_mutex_t lock;
@@ -248,7 +250,8 @@ static void use_add(struct quota_use *use, const struct ledger_usage_row *row)
     use->cost_nano = quota_lease_sum(use->cost_nano, row->cost_nano);
 }
 
-/* A whole month in one question can be too much for ledger_usage: then in halves. */
+/* Reads the sums of the days from `first` to `last`. When they are too much for one query of
+ * ledger_usage, reads them in halves. */
 static enum status read_days(const struct quota_sums *sums, struct sums_question *question,
                              struct quota_sums_part *part, int64_t first, int64_t last)
 {
@@ -339,7 +342,7 @@ void quota_duration(int64_t us, char out[QUOTA_DURATION_BYTES])
                  (int)(s / 60 % 60), (int)(s % 60));
 }
 
-/* Of a budget: to the beginning of the next day or month. */
+/* Returns the time until a budget's next day or month begins. */
 static int64_t budget_reset_us(const struct quota *quota, enum quota_limit limit)
 {
     int64_t now_us = clock_wall_us(quota->clock);
@@ -350,7 +353,7 @@ static int64_t budget_reset_us(const struct quota *quota, enum quota_limit limit
     return next * DAY_S * 1000000 - now_us;
 }
 
-/* What the client can do about it. */
+/* Writes what the client can do. */
 static void deny_reset(const struct quota_limits_form *form, const struct quota_denial *denial,
                        char end[DENY_END_BYTES])
 {
@@ -382,7 +385,7 @@ static enum status deny(const struct quota *quota, const struct quota_demand *de
                (long long)denial->most, (long long)denial->used, (long long)denial->requested, end);
 }
 
-/* Of two that say no, the one that is to be waited for longest. */
+/* Keeps the refusal with the longest wait. */
 static void denial_take(struct quota_denial *out, const struct quota_denial *found,
                         enum quota_scope scope, bool is_first)
 {
@@ -396,8 +399,8 @@ static void denial_take(struct quota_denial *out, const struct quota_denial *fou
     out->lowered = lowered;
 }
 
-/* Midnight may have passed since the sums were read, and no request come to have them read anew:
- * what they hold is no reason to end an answer then. A clock that is set back makes them count
+/* Marks sums of an earlier day or month as past. Midnight may pass while no new request makes the
+ * sums be read again. Old sums must not end an answer then. When the clock is set back, they count
  * again. */
 static void look_for_midnight(const struct quota *quota, struct quota_account *account)
 {
@@ -424,7 +427,7 @@ static bool has_cost(const struct quota_entry *entry)
     return false;
 }
 
-/* Looked up only where a limit counts costs. */
+/* Returns the prices of a request, or zeros when no limit counts costs. */
 static struct price_tokens demand_price(const struct quota *quota,
                                         const struct quota_demand *demand,
                                         struct quota_entry *const entries[QUOTA_SCOPES])
@@ -471,7 +474,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
     }
     if (is_allowed)
         return STATUS_OK;
-    quota_settle(quota, leases, 0, 0, 0); /* the one that let it in takes nothing either */
+    quota_settle(quota, leases, 0, 0, 0); /* gives back what the other account has reserved */
     return deny(quota, demand, denial);
 }
 
@@ -541,7 +544,7 @@ static void recall(struct quota *quota, const char *tenant_id, const char *key_i
     }
 }
 
-/* A request that the engine never began has a row of nothing, and cost nothing. */
+/* The row of a request that the engine never began has no tokens and costs nothing. */
 void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
                   int64_t cached, int64_t output)
 {

@@ -1,12 +1,12 @@
 #include "auth/limits/quota_lease.h"
 
 enum {
-    TOKENS_PER_1024 = 256,   /* a token for four bytes, as English has */
-    BYTES_A_TOKEN_MOST = 16, /* of a body, what is no prompt counted in */
+    TOKENS_PER_1024 = 256,   /* one token for four bytes, as in English */
+    BYTES_A_TOKEN_MOST = 16, /* a prompt has at least one token for so many bytes of its body */
     FINE_BITS = 2,
 };
 
-static const int64_t UNIT = 60000000; /* of a level: one token or request */
+static const int64_t UNIT = 60000000; /* one token or request in a level */
 static const int64_t MINUTE_US = 60000000;
 
 static int64_t least(int64_t a, int64_t b)
@@ -40,7 +40,7 @@ static void bucket_fill(struct quota_account *account, int limit, int64_t now_us
     if (passed <= 0)
         return;
     account->at_us[limit] = now_us;
-    /* More than fills it (or more minutes than 63 bits hold): full. */
+    /* The time passed fills the bucket, or is more than the product below can hold. */
     if (passed / MINUTE_US > lacking / UNIT / (rate > 0 ? rate : 1) + 1)
         account->levels[limit] = full;
     else
@@ -70,7 +70,7 @@ static int64_t counted_used(const struct quota_account *account, int limit)
                            account->held[limit]);
 }
 
-/* What of a limit could still be taken now, by a lease of this moment. */
+/* Returns how much of a limit a lease could take now. */
 static int64_t room_of(struct quota_account *account, int limit, int64_t now_us)
 {
     if (window_of(limit) != QUOTA_MINUTE)
@@ -91,7 +91,8 @@ void quota_lease_set(struct quota_account *account, const struct quota_limits_se
         account->at_us[i] = now_us;
         int64_t owed = least(account->levels[i], 0);
         int64_t level = set->values[i].limit * UNIT - used;
-        account->levels[i] = level > owed ? level : owed; /* a lower limit makes no debt */
+        /* a lower limit makes no level negative */
+        account->levels[i] = level > owed ? level : owed;
     }
     account->set = *set;
 }
@@ -105,7 +106,7 @@ void quota_lease_init(struct quota_account *account, const struct quota_limits_s
 
 /* --- guesses --- */
 
-/* 0, 1, 2, 3, then four classes an octave. */
+/* Returns the class of a length: one class each for 0, 1, 2 and 3, then four classes an octave. */
 static uint32_t class_of(int64_t length)
 {
     if (length < 1 << FINE_BITS)
@@ -116,7 +117,7 @@ static uint32_t class_of(int64_t length)
     return place < QUOTA_LEASE_CLASSES ? place : QUOTA_LEASE_CLASSES - 1;
 }
 
-/* The longest of a class. */
+/* Returns the greatest length of a class. */
 static int64_t class_most(uint32_t place)
 {
     if (place < 1 << FINE_BITS)
@@ -137,7 +138,7 @@ static void lengths_add(struct quota_account *account, int64_t length)
     }
 }
 
-/* Nine of ten answers of this tenant are not longer. */
+/* Estimates the output: a length that nine of ten earlier answers of the account do not exceed. */
 static int64_t guess_output(const struct quota_account *account, int64_t most)
 {
     int64_t guess = LIMIT_QUOTA_OUTPUT;
@@ -177,7 +178,7 @@ int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, in
 
 /* --- charging --- */
 
-/* What a lease holds, or what is added to it. */
+/* What a lease holds, or a change of it. */
 struct amounts {
     int64_t requests;
     int64_t text_bytes;
@@ -197,7 +198,7 @@ static struct amounts new_input(const struct price_tokens *price, int64_t input)
     return (struct amounts){.prompt = input, .input = input, .cost = price_sum(price, input, 0, 0)};
 }
 
-/* How much of it a limit counts. */
+/* Returns the part of the amounts that a limit counts, in the limit's unit. */
 static int64_t amount_of(int limit, struct amounts of)
 {
     switch (quota_limits_form((enum quota_limit)limit)->counts) {
@@ -229,7 +230,7 @@ int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit 
                                       .cost = used->cost_nano});
 }
 
-/* What an open lease holds. */
+/* Returns what an open lease holds. */
 static struct amounts lease_amounts(const struct quota_lease *lease)
 {
     return (struct amounts){
@@ -241,7 +242,7 @@ static struct amounts lease_amounts(const struct quota_lease *lease)
         .cost = price_sum(&lease->price, lease->prompt, lease->cached, lease->output)};
 }
 
-/* `a` without `b`; nothing without `b` is its refund. */
+/* Returns `a` − `b`. With zeros as `a`, this is the refund of `b`. */
 static struct amounts amounts_less(struct amounts a, struct amounts b)
 {
     return (struct amounts){.requests = a.requests - b.requests,
@@ -252,7 +253,7 @@ static struct amounts amounts_less(struct amounts a, struct amounts b)
                             .cost = a.cost - b.cost};
 }
 
-/* The account's other half of every change of a lease: so much more (or less, below 0) of each. */
+/* Charges the account for a change of a lease; amounts below 0 are given back. */
 static void charge(struct quota_account *account, uint32_t charged, struct amounts more)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
@@ -274,7 +275,8 @@ static void lease_unlink(struct quota_lease *lease)
         lease->account->leases = lease->next;
 }
 
-/* Leases that outlived their request: a net under what should not happen. */
+/* Gives back leases that are past their deadline. This should not happen, because a request ends
+ * before. */
 static void expire_old(struct quota_account *account, int64_t now_us)
 {
     struct quota_lease *next = NULL;
@@ -291,8 +293,8 @@ static void expire_old(struct quota_account *account, int64_t now_us)
 
 /* --- reserving --- */
 
-/* A guess of the prompt that is over a limit by itself takes the whole of it, unless so many
- * bytes cannot be so few tokens: what it really has is charged when the engine has counted it. */
+/* Estimates the input. An estimate above a limit is lowered to the limit, unless the body has too
+ * many bytes to fit. The true number is charged when the engine has counted the tokens. */
 static int64_t reserve_input(const struct quota_account *account, const struct quota_ask *ask)
 {
     int64_t input = guess_input(account, ask->body_bytes);
@@ -306,7 +308,8 @@ static int64_t reserve_input(const struct quota_account *account, const struct q
     return input;
 }
 
-/* A guess must not keep a request out for ever: at most what a limit allows beside the input. */
+/* Estimates the output, at most what the limits allow beside the input. A larger estimate would
+ * keep the request out for ever. */
 static int64_t reserve_output(struct quota_account *account, const struct quota_ask *ask,
                               int64_t input)
 {
@@ -330,7 +333,8 @@ static int64_t wait_us(const struct quota_account *account, int limit, int64_t a
     return lacking > 0 ? (lacking + rate - 1) / rate : 0;
 }
 
-/* Budgets that are spent and requests that are too large before those that time helps. */
+/* Ranks a spent budget first, then a request that is too large, then a bucket by its waiting
+ * time. */
 static int64_t denial_rank(const struct quota_denial *denial)
 {
     if (is_budget((int)denial->limit))
@@ -360,14 +364,15 @@ static bool limit_allows(struct quota_account *account, int limit, int64_t amoun
     return false;
 }
 
-/* A limit of tokens that lets what it cannot pay for go on in the lowest class. */
+/* Whether a limit that is met lets the request go on in the lowest class. Only limits on tokens do
+ * that. */
 static bool limit_lowers(const struct quota_account *account, int limit)
 {
     return account->set.on_limit == QUOTA_ON_LIMIT_LOWER_CLASS && window_of(limit) != QUOTA_NOW &&
            amount_of(limit, (struct amounts){.input = 1, .output = 1}) > 0;
 }
 
-/* Whether all limits pass, and in `charged` those that a lease would be charged to. */
+/* Whether all limits let the lease pass. `charged` gets the limits that it would be charged to. */
 static bool reserve_check(struct quota_account *account, const struct quota_lease *lease,
                           int64_t now_us, uint32_t *charged, struct quota_denial *denial)
 {
@@ -379,7 +384,8 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         struct quota_denial found;
         int64_t amount = amount_of(i, lease_amounts(lease));
-        /* A request that takes nothing of a limit passes it, even one that is spent or owes. */
+        /* A request that takes nothing from a limit passes it, even if the limit is spent or its
+         * level is negative. */
         if (account->set.values[i].limit == 0 || amount == 0 ||
             limit_allows(account, i, amount, now_us, &found)) {
             *charged |= 1u << i;
@@ -440,8 +446,9 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
     charge(account, lease->charged, amounts_less(lease_amounts(lease), before));
 }
 
-/* In tokens, the least room of all limits that say no; shadow ones and those that lower the class
- * are told and left when they lack what is `needed`. */
+/* Returns how many of the `wanted` tokens all limits allow. A shadow limit, or one that lowers the
+ * class, that lacks the room for `needed` tokens is noted in `denial`, and the lease is no longer
+ * charged to it. */
 static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t needed,
                            int64_t now_us, struct quota_denial *denial)
 {
@@ -468,7 +475,8 @@ static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t ne
     return wanted;
 }
 
-/* An answer of its own max_tokens needs no more; below that, room for a token. */
+/* Whether the lease covers `output` tokens and `ahead` more. An answer that has reached its
+ * max_tokens needs no more. */
 static bool extend_covers(const struct quota_lease *lease, int64_t output, int64_t ahead)
 {
     bool is_most = lease->output_most > 0 && lease->output >= lease->output_most;
@@ -482,10 +490,10 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
     if (lease->account == NULL || lease->is_expired ||
         extend_covers(lease, output, LIMIT_QUOTA_AHEAD - 1))
         return true;
-    /* Many tokens may have come at once, more than the lease has. */
+    /* More tokens may have come at once than the lease has. */
     int64_t needed = output < lease->output ? 1 : output + 1 - lease->output;
     int64_t wanted = needed - 1 + LIMIT_QUOTA_EXTENSION;
-    /* Beyond it, or below: more choices than were read of the body. */
+    /* Outside of this condition the request has more choices than were read from its body. */
     if (lease->output_most > lease->output && output <= lease->output_most)
         wanted = least(wanted, lease->output_most - lease->output);
     int64_t more = extend_room(lease, wanted, least(needed, wanted), now_us, denial);
@@ -502,7 +510,7 @@ void quota_lease_worked(struct quota_lease *lease)
     lease->is_worked = lease->account != NULL;
 }
 
-/* What of a lease stays charged to a limit of a minute. */
+/* Returns what stays charged to the limits of a minute. */
 static struct amounts settle_kept(const struct quota_lease *lease, int64_t prompt, int64_t input,
                                   int64_t output)
 {

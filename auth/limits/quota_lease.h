@@ -20,7 +20,7 @@
 #include "auth/tenants/price.h"
 
 /* A histogram of the lengths of an account's answers, with four classes an octave. Its counts are
- * halved after QUOTA_LEASE_HISTORY answers, so that old ones lose weight. */
+ * halved after QUOTA_LEASE_HISTORY answers, so that old answers lose weight. */
 enum { QUOTA_LEASE_CLASSES = 128, QUOTA_LEASE_HISTORY = 256 };
 
 struct quota_lease;
@@ -50,7 +50,7 @@ struct quota_lease {
     bool is_worked;            /* an engine has worked on its text (quota_lease_worked) */
     struct price_tokens price; /* the prices at the reservation */
     int64_t prompt;            /* tokens of the prompt, which occupy pages */
-    int64_t cached;            /* of these, as far as the engine has told */
+    int64_t cached;            /* of these tokens, the cached ones that the engine has reported */
     int64_t input;             /* input tokens that are charged */
     int64_t output;
     int64_t output_most; /* the request's max_tokens times its choices; 0: unknown */
@@ -67,7 +67,7 @@ struct quota_ask {
     struct price_tokens price; /* zeros where no limit counts costs */
 };
 
-/* Whose limits they are. A request must pass those of its tenant and those of its key. */
+/* Whether limits are a tenant's or a key's. A request must pass both. */
 enum quota_scope { QUOTA_TENANT, QUOTA_KEY, QUOTA_SCOPES };
 
 /* Why a limit refuses. Numbers are in the limit's unit. */
@@ -138,7 +138,7 @@ void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t c
 /* The input tokens that are charged for a prompt: cached ones count by cached_percent. */
 int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, int64_t cached);
 
-/* How a limit stands. */
+/* The state of a limit. */
 struct quota_standing {
     int64_t limit; /* 0: there is none */
     bool is_shadow;

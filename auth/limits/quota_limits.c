@@ -19,7 +19,7 @@ static const struct quota_limits_form forms[QUOTA_LIMITS] = {
 
 /* --- a row that contradicts itself does not compile; the message begins with its name --- */
 
-/* Two rows of one name: the compiler says which. */
+/* If two rows have the same name, the compiler names it. */
 enum {
 #define QUOTA_LIMIT(NAME, name, ...) QUOTA_NAME_OF_TWO_LIMITS_##name,
 #include "auth/limits/quota_limits.def"
@@ -30,8 +30,8 @@ enum {
 #define IS_TOKENS(counts)                                                                          \
     ((counts) == QUOTA_COUNTS_INPUT || (counts) == QUOTA_COUNTS_OUTPUT ||                          \
      (counts) == QUOTA_COUNTS_TOKENS)
-/* Pages are held, not used up. The ledger has no bytes of text, hence no budget counts them. A cost
- * is known when a row is in the ledger, hence only budgets count it. */
+/* Pages are held and given back, so only NOW counts them. The ledger has no bytes of text, so no
+ * budget counts them. A cost is known when a row is in the ledger, so only budgets count it. */
 #define WINDOW_FITS(counts, window)                                                                \
     ((counts) == QUOTA_COUNTS_KV_TOKENS    ? (window) == QUOTA_NOW                                 \
      : (counts) == QUOTA_COUNTS_TEXT_BYTES ? (window) == QUOTA_MINUTE                              \
@@ -71,7 +71,7 @@ enum {
 /* --- words --- */
 
 struct quota_plan_record {
-    struct quota_plan plan; /* but for `tenants` */
+    struct quota_plan plan; /* except `tenants` */
     struct quota_plan_record *next;
 };
 
@@ -170,7 +170,7 @@ static void plan_append(struct tenants *tenants, struct quota_plan_record *recor
     *end = record;
 }
 
-/* The plan as others see it: with how many refer to it. */
+/* Copies a plan, with the number of tenants that refer to it. */
 static void plan_read(const struct tenants *tenants, const struct quota_plan_record *record,
                       struct quota_plan *out)
 {
@@ -256,7 +256,7 @@ static enum status plan_commit(struct tenants *tenants, const struct tenant_chan
     return tenant_change_commit(tenants, &commit);
 }
 
-/* The given fields in `out`, and whether its name is nobody else's. */
+/* Applies the given fields to `out`. Fails when another plan has the name. */
 static enum status plan_apply(const struct tenants *tenants, const struct quota_plan_fields *fields,
                               struct quota_plan *out)
 {
@@ -358,7 +358,7 @@ enum status quota_limits_plan_update(struct tenants *tenants, const struct tenan
     return status;
 }
 
-/* Archived tenants lose it with the plan: nobody could take it from them. */
+/* Takes the plan from archived tenants too, because they cannot be changed otherwise. */
 static void delete_record(struct tenants *tenants, struct quota_plan_record *record)
 {
     struct quota_plan_record **at = &tenants->plans;

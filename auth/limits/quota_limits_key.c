@@ -11,7 +11,7 @@
 
 struct quota_key_record {
     struct quota_key_limits limits;
-    char name[QUOTA_LIMITS_OWNER_BYTES]; /* in the index */
+    char name[QUOTA_LIMITS_OWNER_BYTES]; /* its key in the index */
     struct quota_key_record *next;
 };
 
@@ -37,7 +37,7 @@ static struct quota_key_record *key_make(const struct quota_key_limits *limits)
     return record;
 }
 
-/* Room for one more; the caller holds `change`. */
+/* Makes room for one more record. The caller holds `change`. */
 static enum status key_reserve(struct tenants *tenants)
 {
     if (tenants->limits_by_key.count >= LIMIT_KEYS)
@@ -53,7 +53,7 @@ static enum status key_reserve(struct tenants *tenants)
     return STATUS_OK;
 }
 
-/* The caller holds `memory`, or is alone. */
+/* Adds a record. The caller holds `memory` for writing, or alone has the directory. */
 static void key_add(struct tenants *tenants, struct quota_key_record *record)
 {
     record->next = tenants->key_limits;
@@ -84,7 +84,7 @@ static enum status put_commit(struct tenants *tenants, const struct tenant_chang
     return tenant_change_commit(tenants, &commit);
 }
 
-/* What there is, of a tenant that may be changed. */
+/* Finds the key's present limits. Fails when the tenant may not be changed. */
 static enum status put_find(struct tenants *tenants, struct slice tenant_id, struct slice key_id,
                             struct quota_key_record **record, struct quota_key_limits *out)
 {

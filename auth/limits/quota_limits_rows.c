@@ -134,7 +134,8 @@ static bool read_text(sqlite3_stmt *statement, int column, char *out, size_t cap
     return true;
 }
 
-/* One kind of row: `read` makes something of it and hands it on. */
+/* How one kind of row is read. `read` makes a structure of a row and calls the function for that
+ * kind. */
 struct reading {
     const char *sql;
     enum status (*read)(sqlite3_stmt *statement, const struct reading *reading);

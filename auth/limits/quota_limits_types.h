@@ -17,7 +17,7 @@ enum quota_limit {
 };
 _Static_assert(QUOTA_LIMITS <= 32, "a limit is a bit of 32");
 
-/* The words of a row, as quota_limits.def explains them. */
+/* The words in a row of quota_limits.def, which explains them. */
 enum quota_counts {
     QUOTA_COUNTS_REQUESTS,
     QUOTA_COUNTS_TEXT_BYTES,
@@ -55,14 +55,14 @@ enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_L
 
 struct quota_limits_set {
     struct quota_limits_value values[QUOTA_LIMITS];
-    /* the part of a cached input token that counts; below 0: not given (0) */
+    /* the percentage of a cached input token that counts; below 0: not given, which means 0 */
     int32_t cached_percent;
     enum quota_on_limit on_limit;
     /* These replace the tenant's own weight and classes. A weight is for plans and tenants only. A
      * default class better than the best class means the best class. */
     uint32_t weight;       /* 0: not given */
     uint8_t default_class; /* enum service_class + 1; 0: not given */
-    uint8_t best_class;    /* the same */
+    uint8_t best_class;    /* as default_class */
 };
 
 struct quota_plan {
@@ -71,7 +71,7 @@ struct quota_plan {
     struct quota_limits_set set;
     int64_t created_at_s;
     int64_t revision;
-    uint32_t tenants; /* that refer to it and are not archived */
+    uint32_t tenants; /* tenants that refer to the plan and are not archived */
 };
 
 struct quota_tenant {
@@ -83,7 +83,8 @@ struct quota_tenant {
 
 struct quota_key_limits {
     char tenant_id[LIMIT_ID_BYTES];
-    char key_id[LIMIT_ID_BYTES]; /* what a principal of it has: a key's id, an issuer's, … */
+    /* the principal's key_id: the id of a key, of an issuer or of a certificate */
+    char key_id[LIMIT_ID_BYTES];
     struct quota_limits_set set;
     int64_t revision; /* 0: nothing was ever set */
 };
