@@ -40,24 +40,24 @@ struct redis_link {
     struct redis_link_options options;
     char password_file[LIMIT_OPTION_BYTES];
     redisContext *connection;            /* NULL: none */
-    redisReplyObjectFunctions functions; /* hiredis's own, without arrays */
+    redisReplyObjectFunctions functions; /* hiredis's functions, without arrays */
     struct redis_link_server server;
     size_t queued;            /* commands whose reply has not been taken */
-    enum redis_reason failed; /* of this attempt */
-    enum redis_reason told;   /* what the log was told last, with the next two */
+    enum redis_reason failed; /* the reason why this attempt failed */
+    enum redis_reason told;   /* this and the next two were logged last */
     char told_code[CODE_BYTES];
     char told_mend[STATUS_MESSAGE_BYTES];
-    char code[CODE_BYTES]; /* first word of the error that was Redis's answer; "": there was none */
-    uint32_t failures;     /* attempts in a row */
+    char code[CODE_BYTES]; /* the first word of Redis's error reply; "": there was none */
+    uint32_t failures;     /* failed attempts in a row */
     struct rng rng;
-    struct metric *up; /* NULL without a registry, as the next ones */
+    struct metric *up; /* this and the next two are NULL without a registry */
     struct metric *connects;
     struct metric *errors[REDIS_REASON_COUNT];
 
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool must_stop; /* under the lock */
+    bool must_stop; /* guarded by `lock` */
     atomic_bool is_up;
     atomic_int reason;
     _Atomic uint64_t attempts;
@@ -65,8 +65,8 @@ struct redis_link {
 
 /* --- failures --- */
 
-/* Behind every failure: none of Redis's own words goes further, since an error may repeat the
- * command it is about, and that may be AUTH. */
+/* Every failure ends here. The message has none of Redis's own words, because an error may repeat
+ * its command, and that may be AUTH with the password. */
 enum status redis_link_refuse(struct redis_link *link, enum redis_reason reason)
 {
     link->failed = reason;
@@ -103,7 +103,7 @@ static const struct known_error known_errors[] = {
     {"NOAUTH ", REDIS_REASON_PASSWORD},
     {"WRONGPASS ", REDIS_REASON_PASSWORD},
     {"ERR invalid password", REDIS_REASON_PASSWORD},
-    {"ERR AUTH ", REDIS_REASON_PASSWORD}, /* a password where none is set */
+    {"ERR AUTH ", REDIS_REASON_PASSWORD}, /* a password was sent, and Redis has none */
     {"NOPERM ", REDIS_REASON_RIGHTS},
     {"ERR DB index", REDIS_REASON_DATABASE},
     {"ERR max number of clients", REDIS_REASON_CLIENTS},
@@ -123,7 +123,8 @@ static const struct known_error known_errors[] = {
     {"TRYAGAIN ", REDIS_REASON_CLUSTER},
 };
 
-/* Redis 6 wraps what a script's command failed with: "ERR Error running script (…): …: -OOM …". */
+/* Finds the error of a command in a script. Redis 6 wraps it: "ERR Error running script (…): …:
+ * -OOM …". */
 static const char *fail_unwrap(const char *text)
 {
     static const char wrapper[] = "ERR Error running script";
@@ -146,8 +147,8 @@ static enum status fail_error(struct redis_link *link, const redisReply *reply)
     return redis_link_refuse(link, REDIS_REASON_OTHER);
 }
 
-/* Whether a command about other keys may go well all the same. Only Redis's answers have these
- * reasons, so the connection is in order. */
+/* Whether a failure may concern only the keys of its command. Only Redis's replies have these
+ * reasons, so the connection is good. */
 static bool fail_is_of_keys(enum redis_reason reason)
 {
     return reason == REDIS_REASON_TYPE || reason == REDIS_REASON_RIGHTS ||
@@ -171,7 +172,8 @@ enum status redis_link_queue(struct redis_link *link, const struct slice *argume
     return STATUS_OK;
 }
 
-/* Nothing that is asked is answered with an array, whose size would be the other side's choice. */
+/* Refuses arrays. No command that is sent is answered with one, and the other side would choose its
+ * size. */
 static void *take_no_array(const redisReadTask *task, int elements)
 {
     (void)task;
@@ -179,7 +181,8 @@ static void *take_no_array(const redisReadTask *task, int elements)
     return NULL;
 }
 
-/* Sends what waits, reads until there is a reply. Freed by freeReplyObject. */
+/* Sends the queued commands and reads until there is a reply. The caller frees it with
+ * freeReplyObject. */
 static enum status take_reply(struct redis_link *link, redisReply **out)
 {
     redisContext *connection = link->connection;
@@ -280,7 +283,7 @@ const struct redis_link_server *redis_link_server(const struct redis_link *link)
 
 /* --- connecting --- */
 
-/* The file's one line; a line's end behind it is not part of the password. */
+/* Reads the file's one line. A line end after it is not part of the password. */
 static enum status password_read(struct redis_link *link, char out[LIMIT_REDIS_PASSWORD_BYTES])
 {
     ssize_t length = -1;
@@ -327,7 +330,7 @@ static enum status greet_database(struct redis_link *link)
     return redis_link_take_status(link, "OK");
 }
 
-/* The value of a line "name:value\r\n" of INFO; "" when there is none. */
+/* Finds the value of a line "name:value\r\n" of INFO; "" when there is no such line. */
 static void info_value(const char *info, const char *name, char *out, size_t capacity)
 {
     size_t length = strlen(name);
@@ -390,7 +393,7 @@ static enum status connect_socket(struct redis_link *link)
     if (url->is_unix) {
         link->connection = redisConnectUnixWithTimeout(url->host, patience);
     } else {
-        /* Names are looked up here, on this thread; it can be ended soon, too. */
+        /* Names are looked up on this thread. Short time-outs let it end soon. */
         if (res_init() == 0) {
             _res.retrans = 1;
             _res.retry = 1;
@@ -433,7 +436,7 @@ static void disconnect(struct redis_link *link)
 
 /* --- the thread --- */
 
-/* Up to `ms`; true when it is time to stop. */
+/* Waits for up to `ms`. True when the thread must stop. */
 static bool thread_wait(struct redis_link *link, uint32_t ms)
 {
     int64_t at_us = clock_mono_us(clock_system()) + ms * INT64_C(1000);
@@ -460,8 +463,8 @@ static void thread_up(struct redis_link *link)
         LOG_NUMBER("attempts", link->failures + 1));
 }
 
-/* One line for each new reason, not for each attempt. Behind one reason may be several errors: the
- * first word of Redis's answer and the ledger's message tell of another one. */
+/* Logs one line for each new failure, not for each attempt. One reason can have several causes, so
+ * a new first word of Redis's reply or a new message of the ledger also counts as a new failure. */
 static void thread_failed(struct redis_link *link)
 {
     enum redis_reason reason =
@@ -483,7 +486,7 @@ static void thread_failed(struct redis_link *link)
     snprintf(link->told_mend, sizeof link->told_mend, "%s", mend);
 }
 
-/* Turns until one fails (false) or it is time to stop. */
+/* Runs turns until one fails (false) or the thread must stop (true). */
 static bool thread_turns(struct redis_link *link)
 {
     const struct redis_link_options *options = &link->options;
@@ -496,7 +499,7 @@ static bool thread_turns(struct redis_link *link)
     return true;
 }
 
-/* What is left when the server ends. */
+/* Runs the last turns when the server ends, and calls `closing`. */
 static void thread_last_turns(struct redis_link *link)
 {
     const struct redis_link_options *options = &link->options;
@@ -516,7 +519,7 @@ static bool thread_pause(struct redis_link *link)
     most = most < PAUSE_MOST_MS ? most : PAUSE_MOST_MS;
     uint32_t left = most - (uint32_t)rng_below(&link->rng, most / 2);
     link->failures++;
-    for (;;) { /* in slices, so that what waits is seen to grow */
+    for (;;) { /* in slices, so that `down` updates the number of waiting rows */
         if (link->options.down != NULL)
             link->options.down(link->options.context);
         uint32_t slice = left < link->options.turn_ms ? left : link->options.turn_ms;

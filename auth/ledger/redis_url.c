@@ -9,7 +9,7 @@ static const char unix_scheme[] = "unix://";
 
 #define REFUSE(...) FAIL_PARAM(STATUS_INVALID, "redis", __VA_ARGS__)
 
-/* A decimal of at most `most`, with nothing before or behind it. */
+/* Parses a decimal number of at most `most`, with nothing before or after it. */
 static bool parse_number(struct slice text, int32_t most, int32_t *out)
 {
     *out = 0;
@@ -32,7 +32,7 @@ static enum status parse_database(struct redis_url *out, struct slice text)
     return STATUS_OK;
 }
 
-/* Letters that no name, address or user needs would only hide what is meant. */
+/* Copies a name, an address or a user. Accepts only the characters that these need. */
 static bool parse_text(struct slice text, const char *more, char *out, size_t capacity)
 {
     if (text.length == 0 || text.length >= capacity)
@@ -53,7 +53,7 @@ static struct slice part(const char *from, const char *to)
     return (struct slice){from, (size_t)(to - from)};
 }
 
-/* HOST[:PORT] between `at` and `end`. */
+/* Parses HOST[:PORT] between `at` and `end`. */
 static enum status parse_place(struct redis_url *out, const char *at, const char *end)
 {
     const char *host_end = NULL;

@@ -17,31 +17,33 @@
 
 enum {
     BEAT_MS = 1000,
-    COMPARE_MS = 10000, /* between two comparisons because of keys that another edge moved */
-    TELL_S = 60,        /* of keys at most TELL_LINES lines are logged in so long */
+    COMPARE_MS = 10000, /* between two comparisons that keys moved by another edge cause */
+    TELL_S = 60,        /* at most TELL_LINES log lines about keys in this time */
     TELL_LINES = 10,
     STREAM_RETRY_MS = 2000,
-    ENTER_ROWS = LIMIT_REDIS_BATCH / 2, /* of one script that enters rows into the stream */
+    ENTER_ROWS = LIMIT_REDIS_BATCH / 2, /* rows in one script that enters rows into the stream */
     DAY_S = 86400,
     DAY_NAME_BYTES = LIMIT_ID_BYTES + 32,
     SETS_QUEUED = 64,
-    SUMS_MAX = 330, /* of one tenant and day by model and class; more are added to the last one */
-    TEXT_BYTES = 256 * 1024, /* all that is made for one command: 330 sums with the longest names */
+    /* Sums of one tenant and day, by model and class. The sums that follow are added to the last
+     * one. */
+    SUMS_MAX = 330,
+    TEXT_BYTES = 256 * 1024, /* all texts of one command: 330 sums with the longest names */
 };
 
 _Static_assert(6 + ENTER_ROWS * (1 + USAGE_SCRIPTS_ENTRY_VALUES) + 8 <= LIMIT_REDIS_ARGUMENTS,
                "the rows of a script fit into one command");
 
-/* Keys of all edges, and the names under which they go aside. */
+/* The keys that all edges share. Each also has a name under which it goes aside. */
 enum key { KEY_EDGES, KEY_SHIPPED, KEY_SENT, KEY_STREAM, KEY_STREAMED, KEY_ASIDES, KEYS };
 static const char *const key_names[KEYS] = {"banyan:edges", "banyan:shipped",  "banyan:sent",
                                             "banyan:usage", "banyan:streamed", "banyan:asides"};
 
-/* What is done with a hash that is there already. */
+/* What a comparison does with a hash that exists. */
 enum verify { VERIFY_NONE, VERIFY_ABSENT, VERIFY_REPLACE, VERIFY_FORCE };
 static const char *const verify_words[] = {"", "absent", "replace", "force"};
 
-/* Arguments of a command under way; what is printed lives until the next command. */
+/* The arguments of the present command. Printed texts live until the next command. */
 struct command {
     struct slice arguments[LIMIT_REDIS_ARGUMENTS];
     size_t count;
@@ -50,7 +52,7 @@ struct command {
 };
 
 struct usage_redis {
-    struct redis_link *handle; /* the caller's; what follows is the link's thread's */
+    struct redis_link *handle; /* of the caller; the members below belong to the link's thread */
     struct redis_link *link;
     struct ledger_ship *ship;
     struct command command;
@@ -59,39 +61,41 @@ struct usage_redis {
     uint32_t keep_days;
     char sha[USAGE_SCRIPTS][REDIS_LINK_SHA_BYTES];
     struct usage_waiting waiting;
-    int64_t streamed;        /* all rows up to it are in the stream */
-    int64_t stream_retry_us; /* the stream was refused: not before; 0: it was not */
-    int64_t asides; /* keys that went aside, of all edges, as the last beat told it; -1: not yet */
+    int64_t streamed; /* all rows up to this one are in the stream */
+    /* Redis has refused the stream, and the next try is not before this time. 0: not refused. */
+    int64_t stream_retry_us;
+    /* how many keys of all edges went aside, as of the last beat; -1: not known yet */
+    int64_t asides;
     int64_t compare_after_us;
-    bool must_compare;    /* another edge moved a key that our part may have been in */
+    bool must_compare;    /* another edge moved a key that may have held this edge's usage */
     int64_t tell_from_us; /* when the present minute of log lines began */
-    uint32_t told;        /* lines since */
+    uint32_t told;        /* lines logged since then */
     uint32_t untold;
-    char sweep[24];       /* cursor; "": nothing is swept */
-    char run_id[48];      /* of the process that was checked last */
-    int64_t shipped;      /* all rows up to it are in Redis; -1: not known yet */
-    int64_t shipped_told; /* what banyan:shipped says; -1: nothing */
-    bool has_forgotten;   /* the mark was there, and is not */
+    char sweep[24];       /* the cursor of a sweep; "": no sweep */
+    char run_id[48];      /* the Redis process that was compared last */
+    int64_t shipped;      /* all rows up to this one are in Redis; -1: not known yet */
+    int64_t shipped_told; /* the mark in banyan:shipped; -1: none */
+    bool has_forgotten;   /* Redis had the mark and has lost it */
     int64_t beat_at_us;
-    enum verify verify; /* days from verify_day on are still to be compared */
+    enum verify verify; /* the present comparison; days from verify_day on are left */
     int64_t verify_day;
-    int64_t verify_then;   /* what `shipped` is behind it, but for VERIFY_ABSENT */
-    int64_t verify_shared; /* the same where a hash could not be made anew */
+    int64_t verify_then;   /* the value of `shipped` after it, except for VERIFY_ABSENT */
+    int64_t verify_shared; /* the same when some hash could not be made again */
     uint64_t made;         /* hashes made by this comparison */
-    uint64_t shared;       /* those with another edge's part in them, left alone */
-    int64_t last;          /* row of the ledger, no older than any mark that is sent */
-    int64_t sequence;      /* of the commit whose sums are read */
-    int64_t since;         /* what a hash that is refused now may lack: rows from this one on */
-    int64_t day;           /* that is read */
+    uint64_t shared;       /* hashes left unchanged because another edge has added to them */
+    int64_t last;          /* the ledger's last row; no mark that is sent is later */
+    int64_t sequence;      /* the last row of the commit whose sums are read */
+    int64_t since;         /* a hash that is refused now may lack rows from this one on */
+    int64_t day;           /* the day that is read */
     const char *mode;
-    struct ledger_ship_sum rest; /* of the tenant whose sums are gathered: the last one */
-    size_t sums;                 /* of that tenant; 0: none are gathered */
+    struct ledger_ship_sum rest; /* the last sum of the tenant whose sums are gathered */
+    size_t sums;                 /* the number of sums gathered for that tenant */
     struct set_target {
         char tenant_id[LIMIT_ID_BYTES];
         int64_t day;
-    } targets[SETS_QUEUED];  /* of the commands that wait for their reply */
-    size_t sets;             /* how many do */
-    struct metric *lag_rows; /* NULL without a registry, as the next ones */
+    } targets[SETS_QUEUED];  /* the hashes of the commands that wait for their reply */
+    size_t sets;             /* the number of these */
+    struct metric *lag_rows; /* this and the next four are NULL without a registry */
     struct metric *rows_shipped;
     struct metric *hashes_made;
     struct metric *keys_aside;
@@ -114,7 +118,7 @@ static void command_begin(struct command *command, struct slice name)
     command_add(command, name);
 }
 
-/* Bounds of what is printed are such that it always fits. */
+/* Prints an argument. All texts have bounds, so they always fit. */
 __attribute__((format(printf, 2, 3))) static void command_print(struct command *command,
                                                                 const char *format, ...)
 {
@@ -162,7 +166,7 @@ static void command_edge(struct usage_redis *usage)
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
 }
 
-/* A script over this edge's mark in that key. */
+/* Begins a script that reads or writes this edge's mark in a key. */
 static void command_mark(struct usage_redis *usage, enum usage_script script, enum key key)
 {
     command_script(usage, script, 2);
@@ -171,7 +175,7 @@ static void command_mark(struct usage_redis *usage, enum usage_script script, en
     command_edge(usage);
 }
 
-/* The key of a tenant's day. */
+/* Writes the name of the hash of a tenant's day. */
 static void day_name(char out[DAY_NAME_BYTES], const char *tenant_id, int64_t day)
 {
     char text[16] = "";
@@ -183,7 +187,7 @@ static void day_name(char out[DAY_NAME_BYTES], const char *tenant_id, int64_t da
     snprintf(out, DAY_NAME_BYTES, "banyan:usage:{%s}:%s", tenant_id, text);
 }
 
-/* A script over a tenant's day, as far as both have it alike. */
+/* Begins a script for the hash of a tenant's day, with the arguments that both scripts share. */
 static void command_day(struct usage_redis *usage, enum usage_script script, const char *tenant_id,
                         int64_t day)
 {
@@ -206,7 +210,8 @@ static void command_numbers(struct command *command, const int64_t *numbers, siz
 
 /* --- keys that are not as they should be --- */
 
-/* Another program could make a line a second of each tenant. */
+/* Limits log lines about keys, because another program could cause one line a second for each
+ * tenant. */
 static bool tell_may(struct usage_redis *usage)
 {
     int64_t now_us = clock_mono_us(clock_system());
@@ -240,7 +245,7 @@ static void waiting_show(struct usage_redis *usage)
         metric_set(usage->keys_waiting, count);
 }
 
-/* Redis takes nothing for that key now: its rows wait, and nobody else's. */
+/* Notes that Redis refuses the hash of a tenant's day. Its rows wait; other rows do not. */
 static void day_refused(struct usage_redis *usage, const char *tenant_id, int64_t day,
                         int64_t since, enum redis_reason reason)
 {
@@ -254,7 +259,7 @@ static void day_refused(struct usage_redis *usage, const char *tenant_id, int64_
     waiting_show(usage);
 }
 
-/* Its hash has all that it should have. */
+/* Notes that the hash of a tenant's day is complete. */
 static void day_made(struct usage_redis *usage, const char *tenant_id, int64_t day, bool is_aside)
 {
     char name[DAY_NAME_BYTES];
@@ -271,7 +276,7 @@ static void day_made(struct usage_redis *usage, const char *tenant_id, int64_t d
 
 /* --- signs of life and the marks --- */
 
-/* Of a row, as Redis has it. */
+/* The mark of a row, as Redis has it. */
 struct mark {
     int64_t sequence; /* -1: Redis has none */
     uint64_t print;
@@ -299,8 +304,9 @@ static enum status beat(struct usage_redis *usage)
     return STATUS_OK;
 }
 
-/* Only rows whose replies have come, in their hash and in the stream: a mark ahead of its rows
- * would lose them. -1: there is no such row. */
+/* Returns the mark to be written to banyan:shipped. It counts only rows whose replies have come,
+ * for their hash and for the stream, because rows below the mark are not sent again. -1: there is
+ * no such row. */
 static int64_t mark_wanted(const struct usage_redis *usage)
 {
     int64_t wanted = usage->shipped;
@@ -353,7 +359,8 @@ static enum status mark_tell(struct usage_redis *usage)
     return mark_take(usage, wanted);
 }
 
-/* "SEQUENCE-PRINT"; a print of 0 (or none: of an earlier version) is of a row that is not known. */
+/* Parses "SEQUENCE-PRINT". A print of 0, or no print (from an earlier version), means that the row
+ * is not known. */
 static bool mark_parse(const char *text, struct mark *out)
 {
     const char *at = text;
@@ -368,7 +375,8 @@ static bool mark_parse(const char *text, struct mark *out)
     return true;
 }
 
-/* What is no mark counts as none: then everything is compared with the ledger. */
+/* Reads a mark. An unreadable mark counts as none, and then everything is compared with the
+ * ledger. */
 static enum status mark_read(struct usage_redis *usage, enum key key, struct mark *out)
 {
     char text[48];
@@ -387,7 +395,7 @@ static enum status mark_read(struct usage_redis *usage, enum key key, struct mar
     return STATUS_OK;
 }
 
-/* Whether the ledger has not that row, or another one of its number. */
+/* Whether the ledger lacks the row of a mark, or has another row with its number. */
 static enum status mark_is_other(struct usage_redis *usage, const struct mark *mark, int64_t last,
                                  bool *out)
 {
@@ -412,8 +420,8 @@ static enum status lag_look(struct usage_redis *usage)
 
 /* --- hashes from roll-ups --- */
 
-/* Where a hash could not be made anew because another edge has its part in it, rows that are not
- * there are sent again: its mark drops the others. */
+/* Handles a hash that could not be made again because another edge has added to it. Rows that it
+ * may lack are sent again; its mark skips those that it has. */
 static void set_shared(struct usage_redis *usage, const struct set_target *target)
 {
     int64_t first = 0;
@@ -463,7 +471,7 @@ static void sums_print(struct usage_redis *usage)
     command_numbers(&usage->command, numbers, 5);
 }
 
-/* The sums of a tenant are complete. */
+/* Sends the sums of a tenant, which are complete. */
 static enum status sums_send(struct usage_redis *usage)
 {
     if (usage->sums == 0)
@@ -506,7 +514,7 @@ static enum status sums_take(void *context, const struct ledger_ship_sum *sum)
     return STATUS_OK;
 }
 
-/* Makes the hashes of a day, of one tenant or ("") all, from a commit's roll-ups. */
+/* Makes the hashes of a day, for one tenant or ("") for all, from the sums as of one commit. */
 static enum status make_day(struct usage_redis *usage, int64_t day, const char *tenant_id)
 {
     usage->day = day;
@@ -531,7 +539,7 @@ static void verify_begin(struct usage_redis *usage, enum verify verify, int64_t 
     usage->shared = 0;
 }
 
-/* One part of Redis's keys. */
+/* Sweeps one part of Redis's keys. */
 static enum status turn_sweep(struct usage_redis *usage)
 {
     bool is_nil = false;
@@ -557,7 +565,7 @@ static enum status sent_tell(struct usage_redis *usage, int64_t sequence)
     return sent_take(usage);
 }
 
-/* From that row on the stream gets rows again: their numbers were given a second time. */
+/* Sets the stream's mark. Rows after it are entered into the stream. */
 static enum status streamed_tell(struct usage_redis *usage, int64_t sequence)
 {
     bool is_new = false;
@@ -568,16 +576,17 @@ static enum status streamed_tell(struct usage_redis *usage, int64_t sequence)
     return mark_take_of(usage, KEY_STREAMED, &is_new);
 }
 
-/* One day, read as of one commit. */
+/* Compares one day, read as of one commit. */
 static enum status verify_step(struct usage_redis *usage, bool *is_done)
 {
     int64_t day = 0;
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     usage->mode = verify_words[usage->verify];
-    /* A hash that is refused here may lack any row; with 'absent', any row behind the mark. */
+    /* A hash that is refused here may lack any row; with 'absent', any row after the mark. */
     usage->since = usage->verify == VERIFY_ABSENT ? usage->shipped_told + 1 : 0;
     enum status status = STATUS_OK;
-    if (usage->verify != VERIFY_FORCE) /* which begins again until it has been through */
+    /* VERIFY_FORCE writes banyan:sent only at its end, so that it begins again after a failure */
+    if (usage->verify != VERIFY_FORCE)
         status = sent_tell(usage, usage->sequence);
     if (status == STATUS_OK)
         status = ledger_ship_day(usage->ship, usage->verify_day, &day);
@@ -599,7 +608,7 @@ static enum status turn_verify(struct usage_redis *usage)
     if (!is_done)
         return STATUS_OK;
     int64_t then = usage->shared == 0 ? usage->verify_then : usage->verify_shared;
-    if (usage->verify == VERIFY_FORCE) { /* what was sent before is in no hash any more */
+    if (usage->verify == VERIFY_FORCE) { /* no hash has the rows any more that were sent before */
         TRY(streamed_tell(usage, usage->verify_then));
         TRY(sent_tell(usage, usage->sequence));
     }
@@ -620,12 +629,12 @@ static int64_t row_day(const struct ledger_row *row)
     return row->at_us / (DAY_S * INT64_C(1000000));
 }
 
-/* Rows of one batch of the same tenant and day; they stand where the first of them does. */
+/* The rows of one batch, grouped by tenant and day. Groups are in the order of their first rows. */
 struct batch {
-    size_t count;                       /* of usage->rows */
-    size_t groups;                      /* of `first` */
-    size_t first[LIMIT_REDIS_BATCH];    /* rows that stand for a group */
-    size_t group_of[LIMIT_REDIS_BATCH]; /* of each row */
+    size_t count;                       /* the number of rows in usage->rows */
+    size_t groups;                      /* the number of groups in `first` */
+    size_t first[LIMIT_REDIS_BATCH];    /* the first row of each group */
+    size_t group_of[LIMIT_REDIS_BATCH]; /* the group of each row */
 };
 
 static void batch_group(const struct usage_redis *usage, struct batch *batch)
@@ -729,8 +738,9 @@ static void enter_taken(struct usage_redis *usage, int64_t answer)
     waiting_show(usage);
 }
 
-/* The answers of enter_queue, for the rows up to `last`. Redis's mark is behind what was sent when
- * Redis has forgotten entries, or has not taken those before: they are sent again from there. */
+/* Takes the replies to enter_queue, for the rows up to `last`. When Redis has lost entries or
+ * refused earlier ones, its mark is before the rows that were sent. Then rows are sent again from
+ * that mark on. */
 static enum status enter_take(struct usage_redis *usage, size_t scripts, int64_t last)
 {
     bool is_whole = true;
@@ -752,14 +762,14 @@ static enum status enter_take(struct usage_redis *usage, size_t scripts, int64_t
     return STATUS_OK;
 }
 
-/* Whether rows behind `shipped` can be entered as they are sent. */
+/* Whether the rows after `shipped` can be entered into the stream in the same batch. */
 static bool enter_is_level(const struct usage_redis *usage)
 {
     return usage->stream_length != 0 && usage->stream_retry_us == 0 &&
            usage->streamed >= usage->shipped;
 }
 
-/* Rows that are in their hashes and not yet in the stream. */
+/* Enters rows that are in their hashes and not yet in the stream. */
 static enum status turn_stream(struct usage_redis *usage, bool *has_more)
 {
     bool is_late = usage->stream_length != 0 && usage->streamed < usage->shipped;
@@ -775,7 +785,7 @@ static enum status turn_stream(struct usage_redis *usage, bool *has_more)
         usage->streamed = usage->shipped;
         return STATUS_OK;
     }
-    if (is_gapped) { /* those rows are in the hashes alone */
+    if (is_gapped) { /* the missing rows are in the hashes only */
         int64_t before = usage->rows[0].sequence - 1;
         LOG(LOG_WARN, "redis_rows_gone", LOG_NUMBER("from", usage->streamed + 1),
             LOG_NUMBER("to", before));
@@ -789,13 +799,15 @@ static enum status turn_stream(struct usage_redis *usage, bool *has_more)
 
 /* --- batches --- */
 
-/* The hashes that a batch found missing or broken; they hold its rows then, too. */
+/* Makes the hashes that a batch found missing or broken, from sums that include the batch's
+ * rows. */
 static enum status batch_make(struct usage_redis *usage, const struct batch *batch,
                               const bool *is_absent)
 {
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     enum status status = sent_tell(usage, usage->sequence);
-    usage->mode = verify_words[VERIFY_FORCE]; /* one without our mark is not there either way */
+    /* all modes treat a hash without this edge's mark alike */
+    usage->mode = verify_words[VERIFY_FORCE];
     usage->since = usage->rows[0].sequence;
     for (size_t i = 0; i < batch->groups && status == STATUS_OK; i++) {
         const struct ledger_row *first = &usage->rows[batch->first[i]];
@@ -807,7 +819,8 @@ static enum status batch_make(struct usage_redis *usage, const struct batch *bat
     return sets_take(usage);
 }
 
-/* Of those that wait already, all rows are in the roll-ups that their hash is made from. */
+/* Takes the replies to a batch's groups. Groups whose day waits were not sent: their hashes are
+ * made from sums later. */
 static enum status batch_take_groups(struct usage_redis *usage, const struct batch *batch,
                                      const bool *is_waiting, bool *is_absent, bool *must_make)
 {
@@ -834,7 +847,7 @@ static enum status batch_send(struct usage_redis *usage, const struct batch *bat
     int64_t told = mark_wanted(usage);
     bool is_due = mark_is_due(usage);
     bool is_level = enter_is_level(usage);
-    TRY(mark_queue(usage, KEY_SENT, usage->last)); /* before them */
+    TRY(mark_queue(usage, KEY_SENT, usage->last)); /* before the rows */
     if (is_due)
         TRY(mark_queue(usage, KEY_SHIPPED, told));
     for (size_t i = 0; i < batch->groups; i++) {
@@ -860,7 +873,7 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
     bool is_gapped = false;
     TRY(ledger_ship_rows(usage->ship, usage->shipped, usage->rows, LIMIT_REDIS_BATCH, &batch.count,
                          &is_gapped));
-    if (is_gapped) { /* those rows are in the roll-ups alone */
+    if (is_gapped) { /* the missing rows are in the ledger's sums only */
         LOG(LOG_WARN, "redis_rows_gone", LOG_NUMBER("from", usage->shipped + 1),
             LOG_NUMBER("to", usage->rows[0].sequence - 1));
         int64_t then = usage->rows[0].sequence - 1;
@@ -876,7 +889,7 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
     int64_t last = usage->rows[batch.count - 1].sequence;
     int64_t before = usage->shipped;
     TRY(batch_send(usage, &batch));
-    if (usage->shipped == before) /* else rows are sent again from an earlier one on */
+    if (usage->shipped == before) /* otherwise set_shared has moved it back */
         usage->shipped = last;
     if (usage->rows_shipped != NULL)
         metric_add(usage->rows_shipped, (int64_t)batch.count);
@@ -885,7 +898,7 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 
 /* --- hashes that wait --- */
 
-/* Those that were refused are made from sums again, those that were made lately are looked at. */
+/* Makes refused hashes from sums again, and checks those that were made lately. */
 static enum status turn_waiting(struct usage_redis *usage)
 {
     struct usage_waiting_entry due[USAGE_WAITING_DUE];
@@ -904,7 +917,7 @@ static enum status turn_waiting(struct usage_redis *usage)
     return sets_take(usage);
 }
 
-/* More were refused than the list holds: all days are compared as soon as it has room. */
+/* Compares all days when more hashes were refused than the list holds, as soon as it has room. */
 static void waiting_look_lost(struct usage_redis *usage)
 {
     struct usage_waiting *waiting = &usage->waiting;
@@ -919,11 +932,12 @@ static void waiting_look_lost(struct usage_redis *usage)
 
 /* --- the link's callbacks --- */
 
-/* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
- * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
- * or another row of that number, when the ledger's file is an older copy of itself: the same,
- * whatever the hashes say; what was sent tells of the rows behind the mark. Else rows go on from
- * there, and hashes of a process that was not compared yet are looked for. */
+/* Decides by Redis's marks what happens after a connection. Without a mark (Redis is new, restarted
+ * empty, was flushed, lost the mark), hashes are made from the ledger's sums, and the stream gets
+ * the last rows again. When a mark is beyond the ledger's last row, or its row is another one, the
+ * ledger's file is an older copy of itself. Then all hashes are made again, whatever they hold. The
+ * mark in banyan:sent shows this for rows after the mark in banyan:shipped. Otherwise rows continue
+ * after the mark. If Redis runs as a new process, missing hashes are made meanwhile. */
 static enum status compare(struct usage_redis *usage, const struct mark *told,
                            const struct mark *sent)
 {
@@ -948,16 +962,17 @@ static enum status compare(struct usage_redis *usage, const struct mark *told,
     if (mark < 0) {
         int64_t all = first > 0 ? first - 1 : 0;
         int64_t from = last - usage->stream_length;
-        usage->shipped = last; /* none of them is behind until it is compared */
+        usage->shipped = last; /* no row counts as missing before the comparison */
         mark = from > all ? from : all;
         verify_begin(usage, is_other ? VERIFY_FORCE : VERIFY_REPLACE, mark, all);
     } else if (is_other) {
-        int64_t then = is_told_other ? last : mark; /* the stream has them up to there */
+        int64_t then = is_told_other ? last : mark; /* the stream has the rows up to this one */
         verify_begin(usage, VERIFY_FORCE, then, then);
     } else if (strcmp(usage->run_id, redis_link_server(usage->link)->run_id) != 0) {
         verify_begin(usage, VERIFY_ABSENT, mark, mark);
     }
-    /* Redis says how far the stream is; if it does not, the stream is as far as the hashes. */
+    /* Redis's mark says how far the stream is. Without a mark, the stream is as far as the
+     * hashes. */
     if (streamed.sequence >= 0 && streamed.sequence <= last) {
         usage->streamed = streamed.sequence;
         return STATUS_OK;
@@ -976,7 +991,7 @@ static enum status on_connected(void *context, struct redis_link *link)
     usage->asides = -1;
     for (int i = 0; i < USAGE_SCRIPTS; i++)
         TRY(redis_link_load(link, usage_scripts_text((enum usage_script)i), usage->sha[i]));
-    TRY(beat(usage)); /* a write: replicas, full and unsaved ones refuse it */
+    TRY(beat(usage)); /* a write: a Redis that is a replica, is full or cannot save refuses it */
     if (server->has_maxmemory && strcmp(server->policy, "noeviction") != 0 &&
         strcmp(usage->run_id, server->run_id) != 0)
         LOG(LOG_WARN, "redis_may_evict", LOG_TEXT("policy", server->policy),
@@ -987,13 +1002,14 @@ static enum status on_connected(void *context, struct redis_link *link)
     return compare(usage, &told, &sent);
 }
 
-/* Missing hashes can be made beside rows that go on; else rows wait for what they are added to. */
+/* Whether rows must wait for the comparison. Missing hashes can be made while rows go on. */
 static bool verify_is_first(const struct usage_redis *usage)
 {
     return usage->verify == VERIFY_REPLACE || usage->verify == VERIFY_FORCE;
 }
 
-/* Another edge moved a key aside that had a part of ours: what is missing is made. */
+/* Starts a comparison that makes missing hashes, when another edge has moved a key that may have
+ * held this edge's usage. */
 static void look_compare(struct usage_redis *usage)
 {
     int64_t now_us = clock_mono_us(clock_system());
@@ -1031,7 +1047,7 @@ static enum status on_turn(void *context, struct redis_link *link, bool *has_mor
 
 static void on_down(void *context)
 {
-    (void)lag_look(context); /* a ledger that cannot be read is told of by the ledger */
+    (void)lag_look(context); /* the ledger itself logs that it cannot be read */
 }
 
 static void on_closing(void *context, struct redis_link *link)
@@ -1044,12 +1060,13 @@ static void on_closing(void *context, struct redis_link *link)
     command_key(usage, KEY_EDGES);
     command_edge(usage);
     if (command_send(usage) == STATUS_OK)
-        (void)redis_link_take_number(link, 0, 1, &removed); /* it is dropped in 10 s anyway */
+        /* Redis drops the entry in 10 s anyway */
+        (void)redis_link_take_number(link, 0, 1, &removed);
 }
 
 /* --- open and close --- */
 
-/* What alerts read is there without a Redis, too. */
+/* Makes the metrics that alerts read. They exist without a Redis, too. */
 static struct metric *open_metrics_of_all(struct metrics *registry, bool is_configured)
 {
     metric_set(metrics_get(registry, METRIC_GAUGE, "banyan_redis_configured",
@@ -1098,7 +1115,7 @@ static enum status open_parts(struct usage_redis *usage, const struct usage_redi
     if (usage->rows == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for usage in Redis");
     TRY(ledger_ship_open(&usage->ship, options->ledger_path));
-    /* Until Redis says otherwise, what was there before is taken for shipped. */
+    /* Until Redis is asked, rows that were there before count as shipped. */
     TRY(ledger_ship_span(usage->ship, &first, &usage->shipped));
     open_metrics(usage, options->metrics);
     return redis_link_open(&usage->handle, &link);

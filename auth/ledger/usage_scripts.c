@@ -1,6 +1,7 @@
 #include "auth/ledger/usage_scripts.h"
 
-/* A count that another program wrote over counts from 0 again. */
+/* Functions that the scripts share. A mark or a count that another program has overwritten counts
+ * as none. */
 #define ASIDE                                                                                      \
     "local function kind(key)\n"                                                                   \
     "  local found = redis.call('TYPE', key)\n"                                                    \
@@ -15,9 +16,9 @@
     "  return nil\n"                                                                               \
     "end\n"
 
-/* Five numbers from ARGV[at] on are added to the fields of all and of a model and class. A sum that
- * would be beyond 64 bits (a cost) stays at the end of them. Redis itself is asked whether a field
- * is a number, before anything is added to any of them. */
+/* Adds the five numbers from ARGV[at] on to the hash's five totals and to the five fields of a
+ * model and class. A sum that would be beyond 64 bits (a cost) stays at the greatest number. Before
+ * anything is added, Redis is asked whether every field is a number. */
 #define ADD                                                                                        \
     "local is_over = false\n"                                                                      \
     "local looked = {}\n"                                                                          \
@@ -73,8 +74,8 @@ static const char *const texts[USAGE_SCRIPTS] = {
     "if added > 0 then redis.call('HSET', KEYS[1], field, string.format('%.0f', mark)) end\n"
     "return is_over and -1 or added\n",
 
-    /* A hash with so many fields is not ours, and to look through it would hold up Redis. A hash
-     * that no edge has marked was not made by any. */
+    /* A hash with more than 20,000 fields was made by another program, and to read them all would
+     * hold up Redis. A hash without any edge's mark was made by another program, too. */
     [USAGE_SCRIPT_SET] = ASIDE ADD
     "local field = 'hwm:' .. ARGV[1]\n"
     "local found = kind(KEYS[1])\n"
@@ -105,7 +106,8 @@ static const char *const texts[USAGE_SCRIPTS] = {
     "if ARGV[2] ~= '0' then redis.call('EXPIREAT', KEYS[1], ARGV[2]) end\n"
     "return is_broken and 2 or 1\n",
 
-    /* A stream whose last id is the highest there is takes no entry more: it goes aside, too. */
+    /* A stream whose last id is the highest possible accepts no more entries, so it goes aside,
+     * too. */
     [USAGE_SCRIPT_ENTER] = ASIDE
     "local names = {'id', 'tenant', 'key', 'model', 'class', 'finish', 'estimated', 'at_us',\n"
     "  'code', 'input', 'cached', 'output', 'cost_nano'}\n"

@@ -35,7 +35,8 @@ bool usage_waiting_has(const struct usage_waiting *waiting, const char *tenant_i
     return usage_waiting_find(waiting, tenant_id, day) != NULL;
 }
 
-/* A place for one more; NULL when all of them wait. */
+/* Returns an entry for one more day: a free one, or the watched one whose watch ends first. NULL
+ * when all days wait. */
 static struct usage_waiting_entry *place(struct usage_waiting *waiting)
 {
     struct usage_waiting_entry *oldest = NULL;

@@ -1,23 +1,25 @@
 /* edge_pace: how long a small request waits while the engine generates for another tenant.
  *
  * A request that generates nothing (tokenize, models, a refusal) still costs some 0.1 to 0.2 ms of
- * both event loops and of the ledger's thread. These run at nice 0 and the compute threads at nice
- * 10, so each such request holds up a step of another tenant. One client asks thousands a second.
+ * both event loops and of the ledger's thread. These threads run at nice 0 and the compute threads
+ * at nice 10, so each such request delays a step of another tenant. One client can send thousands a
+ * second.
  *
  *   request ─► its owner has asked for less than `rate` a second ──────────► at once
  *          └─► more, and another tenant generates, or did a second ago ──► waits for its turn
  *
- * The rate is a bucket for each owner (GCRA): a quarter of a second's requests may come at once. A
- * request waits at most EDGE_PACE_MOST_MS. Who would wait longer has that many waiting already.
+ * Each owner has a bucket with the rate (GCRA). The requests of a quarter of a second may come at
+ * once. A request waits at most EDGE_PACE_MOST_MS. If it had to wait longer, its owner would have
+ * that many requests waiting already.
  *
  * An owner is a tenant, or the address of a caller that is refused. Refused generations fill a
- * bucket of their own, and generations wait for that one alone: a tenant that tokenises a lot does
- * not hold up its own chats.
+ * second bucket, and generations wait for that bucket only. So a tenant that tokenises a lot does
+ * not delay its own chats.
  *
- * Owns:     counts and buckets of owners by a keyed hash. Two owners share a row with a chance of
- *           1 in EDGE_PACE_ROWS; they are then one owner.
+ * Owns:     the counts and buckets of owners, in rows chosen by a keyed hash. Two owners share a
+ *           row with a probability of 1 in EDGE_PACE_ROWS. Then they count as one owner.
  * Thread:   the loop's thread.
- * Cost:     O(1), memory only in edge_pace_create.
+ * Cost:     O(1). Only edge_pace_create allocates memory.
  * Not here: the waiting itself (edge_forward).
  */
 #pragma once
@@ -31,8 +33,8 @@
 enum {
     EDGE_PACE_ROWS = 16384,
     EDGE_PACE_MOST_MS = 2000,
-    EDGE_PACE_OPEN_MS = 100,    /* for a route without a key: whoever looks after us asks it */
-    EDGE_PACE_RECENT_MS = 1000, /* between two answers of a client that chats */
+    EDGE_PACE_OPEN_MS = 100,    /* for a route without a key, because health checks call it */
+    EDGE_PACE_RECENT_MS = 1000, /* a client that chats pauses so long between two answers */
 };
 
 struct edge_pace;
@@ -43,21 +45,23 @@ enum edge_pace_kind {
     EDGE_PACE_GENERATION, /* waits for the bucket of refused generations */
 };
 
-/* `rate`: small requests a second of one owner; 0: nobody waits. NO_MEMORY. */
+/* Makes the table. `rate` is the number of small requests a second of one owner; with 0 no request
+ * waits. NO_MEMORY. */
 enum status edge_pace_create(struct edge_pace **out, uint32_t rate);
 void edge_pace_destroy(struct edge_pace *pace);
 
-/* The row of a tenant (auth's hash of it), or of a peer's address. */
+/* These return the row of a tenant, from its tenant_hash, or of a peer's address. */
 uint32_t edge_pace_tenant(const uint8_t *tenant_hash);
 uint32_t edge_pace_address(struct slice peer);
 
-/* A request of that owner was refused before it began. */
+/* Notes that a request of the owner was refused before it began. */
 void edge_pace_refused(struct edge_pace *pace, uint32_t owner, int64_t now_us);
-/* A generation of that owner begins, or is over; `is_refused`: with a refusal of 4xx. */
+/* These note that a generation of the owner begins, or has ended. `is_refused` means that it ended
+ * with a status of 4xx. */
 void edge_pace_began(struct edge_pace *pace, uint32_t owner);
 void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_refused, int64_t now_us);
 
-/* Milliseconds that a request of that owner waits, at most `most_ms`. `is_over` (may be NULL): it
- * would be more, so that it is to be refused when the time is over. */
+/* Returns the milliseconds that a request of the owner waits, at most `most_ms`. Sets `is_over`
+ * (may be NULL) if the wait would be longer. The caller then refuses the request after the wait. */
 uint32_t edge_pace_wait_ms(struct edge_pace *pace, uint32_t owner, enum edge_pace_kind kind,
                            uint32_t most_ms, int64_t now_us, bool *is_over);
