@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: looking for rows and changing them (certificate).
+ * Not here: finding and changing rows (certificate).
  */
 #pragma once
 

@@ -43,19 +43,20 @@ enum status issuer_create(struct issuers *issuers, const struct tenant_change *c
  * removed are refused at once. */
 enum status issuer_update(struct issuers *issuers, const struct tenant_change *change,
                           struct slice id, const struct issuer_fields *fields, struct issuer *out);
-/* Deletes an issuer; its tokens open nothing from then on. NOT_FOUND, also on a second call. */
+/* Deletes an issuer. Once this returns, its tokens are refused. NOT_FOUND for an unknown issuer,
+ * also on a second call. */
 enum status issuer_delete(struct issuers *issuers, const struct tenant_change *change,
                           struct slice id, struct issuer *out);
 enum status issuer_get(struct issuers *issuers, struct slice id, struct issuer *out);
-/* Up to `capacity` issuers after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` issuers after id `after` ("": from the start), oldest first. */
 enum status issuer_list(struct issuers *issuers, struct slice after, struct issuer *out,
                         size_t capacity, size_t *count, bool *has_more);
 
-/* Appends the JSON object of `admins`. */
+/* Appends the issuer's `admins` as a JSON object. */
 void issuer_append_admins(const struct issuer *issuer, struct buffer *out);
-/* Appends the key set that came with the issuer; nothing when it has none, or when a secret is in
- * it. */
+/* Appends the key set that was given with the issuer. Appends nothing when no set was given, or
+ * when the set contains a secret. */
 void issuer_append_keys(struct issuers *issuers, struct slice id, struct buffer *out);
 
-/* Reads all files of keys again, which waits for the disk. Changes are logged. */
+/* Reads the files of all issuers again, and logs changes. It waits for the disk. */
 void issuers_refresh(struct issuers *issuers);

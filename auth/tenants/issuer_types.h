@@ -1,9 +1,9 @@
-/* issuer_types: what an issuer of tokens is, and which of its fields a change gives.
+/* issuer_types: an issuer of tokens, and the fields that a change of it may give.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: looking for issuers and changing them (issuer).
+ * Not here: finding and changing issuers (issuer).
  */
 #pragma once
 

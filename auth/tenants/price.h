@@ -24,11 +24,11 @@
  * or OUT_OF_RANGE; each with param. */
 enum status price_create(struct tenants *tenants, const struct tenant_change *change,
                          const struct price *wanted, struct price *out);
-/* Deletes a price. NOT_FOUND; CONFLICT once it is in effect. */
+/* Deletes a price. NOT_FOUND for an unknown price; CONFLICT when the price is in effect. */
 enum status price_delete(struct tenants *tenants, const struct tenant_change *change,
                          struct slice id, struct price *out);
 enum status price_get(struct tenants *tenants, struct slice id, struct price *out);
-/* Up to `capacity` prices after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` prices after id `after` ("": from the start), oldest first. */
 enum status price_list(struct tenants *tenants, struct slice after, struct price *out,
                        size_t capacity, size_t *count, bool *has_more);
 

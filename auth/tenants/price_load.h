@@ -3,7 +3,7 @@
  * Owns:     nothing by itself.
  * Thread:   the thread of tenants_open or tenants_close, which alone has the directory.
  * Cost:     reads all rows of the table prices.
- * Not here: changes and looking (price).
+ * Not here: finding and changing prices (price).
  */
 #pragma once
 

@@ -53,7 +53,7 @@ void tenants_metadata(struct tenants *tenants, struct slice id, struct buffer *o
 bool tenant_allows_model(const struct tenant *tenant, struct slice model);
 /* Appends the JSON list of the models that the tenant may use; "[]" means all models. */
 void tenant_models_append(const struct tenant *tenant, struct buffer *out);
-/* Up to `capacity` tenants after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` tenants after id `after` ("": from the start), oldest first. */
 enum status tenants_list(struct tenants *tenants, struct slice after, struct tenant *out,
                          size_t capacity, size_t *count, bool *has_more);
 
@@ -106,7 +106,7 @@ enum status tenants_audit_add(struct tenants *tenants, const struct tenant_chang
                               const char *type, struct slice subject, struct slice detail);
 /* The id of the last audit row, which rises with each change of a record; 0 when there is none. */
 enum status tenants_audit_last(struct tenants *tenants, int64_t *out);
-/* Up to `capacity` rows with ids above `after`, oldest first. */
+/* Lists up to `capacity` audit rows with ids above `after`, oldest first. */
 enum status tenants_audit_list(struct tenants *tenants, const struct audit_filter *filter,
                                int64_t after, struct audit_row *out, size_t capacity, size_t *count,
                                bool *has_more);

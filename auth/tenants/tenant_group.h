@@ -24,11 +24,12 @@ enum status tenant_group_create(struct tenants *tenants, const struct tenant_cha
 enum status tenant_group_update(struct tenants *tenants, const struct tenant_change *change,
                                 struct slice group, struct slice metadata,
                                 struct tenant_group *out);
-/* NOT_FOUND; CONFLICT while tenants are in it or prompts granted to it. */
+/* Deletes a group. NOT_FOUND for an unknown group; CONFLICT while tenants are in the group or
+ * prompts are granted to it. */
 enum status tenant_group_delete(struct tenants *tenants, const struct tenant_change *change,
                                 struct slice group, struct tenant_group *out);
 enum status tenant_group_get(struct tenants *tenants, struct slice group, struct tenant_group *out);
-/* Up to `capacity` groups after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` groups after id `after` ("": from the start), oldest first. */
 enum status tenant_group_list(struct tenants *tenants, struct slice after, struct tenant_group *out,
                               size_t capacity, size_t *count, bool *has_more);
 /* Appends the group's metadata as a JSON object; "{}" when there is no such group. */

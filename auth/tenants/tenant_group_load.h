@@ -4,7 +4,7 @@
  * Thread:   for load and free_all the only thread that has the directory; for the rest the holder
  *           of `change`.
  * Cost:     loading reads all rows of the table tenant_groups.
- * Not here: changes and looking (tenant_group).
+ * Not here: finding and changing groups (tenant_group).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: looking for groups and changing them (tenant_group).
+ * Not here: finding and changing groups (tenant_group).
  */
 #pragma once
 

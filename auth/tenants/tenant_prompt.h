@@ -38,7 +38,7 @@ enum status tenant_prompt_delete(struct tenants *tenants, const struct tenant_ch
                                  struct slice id, struct tenant_prompt *out);
 
 enum status tenant_prompt_get(struct tenants *tenants, struct slice id, struct tenant_prompt *out);
-/* Up to `capacity` prompts after id `after` ("" = from the start), oldest first. */
+/* Lists up to `capacity` prompts after id `after` ("": from the start), oldest first. */
 enum status tenant_prompt_list(struct tenants *tenants, struct slice after,
                                struct tenant_prompt *out, size_t capacity, size_t *count,
                                bool *has_more);

@@ -3,7 +3,7 @@
  * Owns:     nothing by itself.
  * Thread:   the thread of tenants_open or tenants_close, which alone has the directory.
  * Cost:     reads all rows of the tables prompts and prompt_grants.
- * Not here: changes and looking (tenant_prompt).
+ * Not here: finding and changing prompts (tenant_prompt).
  */
 #pragma once
 

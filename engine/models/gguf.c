@@ -32,7 +32,7 @@ enum gguf_value_type {
     GGUF_VALUE_TYPES
 };
 
-/* Bytes of a scalar; 0 for types whose length is in the file. */
+/* The bytes of a scalar of each type; 0 for types whose length is in the file. */
 static const uint8_t GGUF_VALUE_BYTES[GGUF_VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static const char *const GGUF_VALUE_NAMES[GGUF_VALUE_TYPES] = {
@@ -49,8 +49,8 @@ enum {
 struct gguf_key {
     struct slice name;
     uint32_t type;
-    const char *value; /* as in the file; of strings and arrays the part after their lengths */
-    uint64_t count;    /* bytes of a string, elements of an array, else 1 */
+    const char *value; /* the bytes in the file; of strings and arrays those after the length */
+    uint64_t count;    /* the bytes of a string, the elements of an array, otherwise 1 */
     uint32_t element_type;
     const char *value_end;
 };
@@ -61,7 +61,8 @@ struct gguf_tensor {
     struct tensor tensor;
 };
 
-/* Open addressing over index + 1; 0 is an empty slot. At most half full. */
+/* A hash table with open addressing, at most half full. A slot has an index + 1, or 0 when it is
+ * free. */
 struct gguf_index {
     uint32_t *slots;
     size_t mask;
@@ -71,7 +72,7 @@ struct gguf {
     const char *bytes;
     size_t length;
     void *mapping; /* NULL when the bytes are borrowed */
-    size_t data;   /* where the tensors' bytes begin; `length` when there are none */
+    size_t data;   /* where the tensors' bytes begin; `length` when there are no tensors */
     uint32_t key_count;
     uint32_t tensor_count;
     struct gguf_key *keys;
@@ -153,8 +154,8 @@ static enum status index_create(struct gguf_index *index, uint32_t count)
     return STATUS_OK;
 }
 
-/* The slot that holds `name`, or the empty one where it belongs. `names` is the name member of the
- * first element of an array of structs of `stride` bytes. */
+/* Finds the slot that holds `name`, or the free one where it belongs. `names` is the name member of
+ * the first element of an array of structs of `stride` bytes. */
 static uint32_t *index_find(const struct gguf_index *index, const struct slice *names,
                             size_t stride, struct slice name)
 {
@@ -261,7 +262,7 @@ static enum status parse_keys(struct gguf *gguf, struct gguf_reader *reader)
     return STATUS_OK;
 }
 
-/* Computes the bytes from type and dimensions, with a check of every product. */
+/* Computes a tensor's bytes from its type and dimensions, and checks every product for overflow. */
 static enum status parse_tensor_bytes(struct gguf_tensor *entry)
 {
     struct tensor *tensor = &entry->tensor;
@@ -390,8 +391,8 @@ static enum status parse_data(struct gguf *gguf, const struct gguf_reader *reade
     return status;
 }
 
-/* Accepts a count only when the bytes left could hold so many entries: so the memory of the index
- * stays in proportion to the file. */
+/* Reads a count. Accepts it only when the bytes left could hold so many entries, so that the memory
+ * of the index stays in proportion to the file. */
 static enum status parse_count(struct gguf_reader *reader, const char *what, uint64_t count_max,
                                uint64_t entry_bytes_min, uint32_t *out)
 {
@@ -476,7 +477,7 @@ enum status gguf_open_descriptor(struct gguf **out, int descriptor)
 
 enum status gguf_open(struct gguf **out, const char *path)
 {
-    /* Not blocking: if the path names a pipe, the start must not hang. */
+    /* O_NONBLOCK, so that the start does not hang if the path names a pipe. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         FAIL(STATUS_IO, "model file: cannot be opened: %s", strerrordesc_np(errno));
@@ -488,8 +489,8 @@ enum status gguf_open(struct gguf **out, const char *path)
 void gguf_forget_data(const struct gguf *gguf)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t begin = (gguf->data + page - 1) / page * page; /* the page before has keys in it */
-    /* If it is refused, the pages stay resident: nothing else changes. */
+    size_t begin = (gguf->data + page - 1) / page * page; /* the page before it also has keys */
+    /* If the system refuses this, the pages stay resident. Nothing else changes. */
     if (gguf->mapping != NULL && begin < gguf->length)
         (void)madvise((char *)gguf->mapping + begin, gguf->length - begin, MADV_DONTNEED);
 }
@@ -509,7 +510,7 @@ void gguf_close(struct gguf *gguf)
 
 /* --- values --- */
 
-/* Any integer type, as sign and magnitude. False for other types. */
+/* Reads a value of any integer type as sign and magnitude. False for other types. */
 static bool get_integer(uint32_t type, const char *bytes, bool *is_negative, uint64_t *magnitude)
 {
     uint64_t raw = 0;
@@ -518,7 +519,7 @@ static bool get_integer(uint32_t type, const char *bytes, bool *is_negative, uin
     case GGUF_U16:
     case GGUF_U32:
     case GGUF_U64:
-        memcpy(&raw, bytes, GGUF_VALUE_BYTES[type]); /* hosts are little-endian, as the format */
+        memcpy(&raw, bytes, GGUF_VALUE_BYTES[type]); /* hosts are little-endian, like the format */
         *is_negative = false;
         *magnitude = raw;
         return true;
@@ -620,7 +621,8 @@ enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf
     return STATUS_OK;
 }
 
-/* The bytes were checked when the file was parsed; this checks the caller's use. */
+/* Takes the next bytes of an array. They were checked when the file was parsed; this checks that
+ * the caller does not read past the end. */
 static enum status array_take(struct gguf_array *array, size_t bytes, const char **out)
 {
     if (bytes > (size_t)(array->end - array->cursor))

@@ -10,13 +10,14 @@ struct vocab {
     uint32_t bos;
     uint32_t eos;
     bool adds_bos;
-    uint8_t *kinds;    /* [size] enum vocab_kind */
-    bool *ends;        /* [size] */
-    uint32_t *offsets; /* [size + 1] into bytes; fits, LIMIT_VOCAB × LIMIT_TOKEN_BYTES = 2^30 */
+    uint8_t *kinds; /* [size] enum vocab_kind */
+    bool *ends;     /* [size] */
+    /* [size + 1] offsets into `bytes`, at most LIMIT_VOCAB × LIMIT_TOKEN_BYTES = 2^30 */
+    uint32_t *offsets;
     char *bytes;
 };
 
-/* The alphabet has 256 characters, all below U+0144. */
+/* The alphabet of byte-level BPE has 256 characters, all below U+0144. */
 enum { DECODE_ALPHABET_END = 0x144 };
 
 static bool decode_prints(uint32_t c)
@@ -24,8 +25,8 @@ static bool decode_prints(uint32_t c)
     return (c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff);
 }
 
-/* The byte of an alphabet character, or -1. The characters from U+0100 on are, in order, the 33
- * bytes up to 0x20, the 34 bytes from 0x7f to 0xa0, and 0xad. */
+/* Returns the byte of an alphabet character, or -1. The characters from U+0100 on are, in order,
+ * the 33 bytes up to 0x20, the 34 bytes from 0x7f to 0xa0, and 0xad. */
 static int decode_character(uint32_t c)
 {
     if (c < 0x100)
@@ -94,13 +95,14 @@ static enum status create_token(struct slice text, enum vocab_kind kind, uint32_
     return STATUS_OK;
 }
 
-/* A set of token texts, to find repeated ones: open addressing, at most half full. */
+/* A set of token texts, which finds repeated ones. It is a hash table with open addressing, at most
+ * half full. */
 struct create_set {
     struct slice *slots;
     size_t mask;
 };
 
-/* False when the text was in the set already. */
+/* Adds a text. False when the text was in the set already. */
 static bool create_set_add(struct create_set *set, struct slice text)
 {
     size_t at = hash_bytes(hash_process_key(), text.bytes, text.length) & set->mask;
@@ -165,7 +167,7 @@ out:
     return status;
 }
 
-/* Reads a token id by key; VOCAB_NONE when the file does not have it. */
+/* Reads the token id with a key; VOCAB_NONE when the file does not have the key. */
 static enum status create_special(const struct vocab *vocab, const struct gguf *gguf,
                                   const char *key, uint32_t *out)
 {
@@ -180,8 +182,8 @@ static enum status create_special(const struct vocab *vocab, const struct gguf *
     return STATUS_OK;
 }
 
-/* Control tokens that end a turn or a text in the public model families; files often name only one
- * of a pair as eos. */
+/* The control tokens that end a turn or a text in the public model families. Files often name only
+ * one of a pair as eos. */
 static const char *const CREATE_END_NAMES[] = {
     "<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "<|eot_id|>",    "<|eom_id|>", "<|end|>",
     "<|eot|>",       "</s>",       "<eos>",           "<end_of_turn>", "<|return|>",

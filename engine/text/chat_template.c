@@ -87,7 +87,7 @@ bool chat_template_writes(const struct chat_template *chat_template, struct slic
     bool before[LIMIT_TOKEN_BYTES + 1];
     ASSERT(text.length >= 1);
     ASSERT(text.length <= LIMIT_TOKEN_BYTES);
-    do { /* each round reaches something new, or it is the last */
+    do { /* a round that reaches nothing new is the last */
         memcpy(before, reached, sizeof(before));
         for (uint32_t i = 0; i < program->count; i++) {
             const struct chat_template_code *code = &program->code[i];

@@ -290,7 +290,7 @@ static enum status run_in(struct eval *eval, struct eval_value left, struct eval
     }
     bool is_scalar = left.kind != EVAL_MESSAGE && left.kind != EVAL_MESSAGES;
     bool is_empty = right.kind == EVAL_UNDEFINED;
-    *is_in = false; /* the list of messages has only messages, and only strings are keys */
+    *is_in = false; /* the list of messages holds only messages, and only strings are keys */
     if (is_empty || (is_scalar && (right.kind == EVAL_MESSAGES || right.kind == EVAL_MESSAGE)))
         return STATUS_OK;
     EVAL_FAIL(eval, STATUS_INVALID, "'in' looks for a string in a string or a message");
@@ -396,7 +396,7 @@ static void loop_round(struct eval *eval, const struct eval_loop *loop)
         (struct eval_value){.kind = EVAL_MESSAGE, .integer = loop->index};
 }
 
-/* Begins a loop; `*next` is the next instruction. */
+/* Begins a loop. `*next` is the next instruction. */
 static enum status run_for(struct eval *eval, uint32_t *next)
 {
     struct eval_value list = eval_pop(eval);

@@ -21,7 +21,7 @@ static bool next_is_name(char c, bool is_first)
            (!is_first && c >= '0' && c <= '9');
 }
 
-/* The byte `ahead` bytes from the current one, or NUL at the end. */
+/* Returns the byte `ahead` bytes after the current one, or NUL at the end. */
 static char next_peek(const struct chat_template_lexer *lexer, size_t ahead)
 {
     size_t at = lexer->at + ahead;
@@ -42,7 +42,7 @@ static void next_skip_space(struct chat_template_lexer *lexer)
         next_advance(lexer, 1);
 }
 
-/* Leaves a block or comment: "-" drops the white space after it, "+" keeps it, else one
+/* Leaves a block or comment. "-" drops the white space after it, "+" keeps it. Without a sign one
  * newline is dropped. */
 static void next_leave(struct chat_template_lexer *lexer, char sign)
 {
@@ -52,8 +52,8 @@ static void next_leave(struct chat_template_lexer *lexer, char sign)
         next_advance(lexer, 1);
 }
 
-/* How much of the text before a tag is kept. The text begins a line when the start of the source or
- * a dropped newline is right before it. */
+/* Returns how much of the text before a tag is kept. The text begins a line when the start of the
+ * source or a dropped newline is right before it. */
 static size_t next_text_kept(const struct chat_template_lexer *lexer, size_t length, char tag,
                              char sign)
 {
@@ -87,7 +87,7 @@ static enum status next_comment(struct chat_template_lexer *lexer)
     return STATUS_OK;
 }
 
-/* Finds the next "{{", "{%" or "{#"; the source's length when there is none. */
+/* Finds the next "{{", "{%" or "{#". Returns the source's length when there is none. */
 static size_t next_tag(const struct chat_template_lexer *lexer)
 {
     const char *bytes = lexer->source.bytes;
@@ -106,7 +106,7 @@ static char next_sign(const struct chat_template_lexer *lexer, size_t tag)
     return c == '-' || c == '+' ? c : '\0';
 }
 
-/* Reads, outside of tags, text or the beginning of a tag. */
+/* Reads text, or the beginning of a tag, outside of tags. */
 static enum status next_outside(struct chat_template_lexer *lexer,
                                 struct chat_template_lexer_token *out)
 {
@@ -280,7 +280,7 @@ enum status chat_template_lexer_unescape(const struct chat_template_lexer_token 
             buffer_append_char(out, c);
             continue;
         }
-        ASSERT(at + 1 < text.length); /* else the backslash would have escaped the quote */
+        ASSERT(at + 1 < text.length); /* otherwise the backslash would have escaped the quote */
         char next = text.bytes[++at];
         size_t pair = 0;
         while (named[pair] != '\0' && named[pair] != next)

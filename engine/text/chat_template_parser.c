@@ -7,10 +7,10 @@ enum { PARSER_NONE = UINT32_MAX };
 
 /* An operator or bracket that waits for its right operand or its closing bracket. */
 struct parser_operator {
-    uint32_t kind;       /* of the instruction, or PARSER_* for those without one */
-    uint32_t precedence; /* 0 for brackets: only the closing one pops them */
+    uint32_t kind;       /* the kind of its instruction, or PARSER_* when it has none */
+    uint32_t precedence; /* 0 for brackets, which only the closing bracket pops */
     uint32_t line;
-    uint32_t patch; /* of `and` and `or`: the jump to here */
+    uint32_t patch; /* the jump of `and` and `or` that comes here */
 };
 enum { PARSER_GROUP = 1000, PARSER_SUBSCRIPT, PARSER_RAISE, PARSER_AND, PARSER_OR };
 
@@ -19,8 +19,8 @@ struct parser_block {
     bool is_for;
     bool has_else;
     uint32_t line;
-    uint32_t pending; /* instruction that jumps past the branch or loop, or PARSER_NONE */
-    uint32_t ends;    /* last of the jumps to the end of an if, chained through .a */
+    uint32_t pending; /* the instruction that jumps past the branch or loop, or PARSER_NONE */
+    uint32_t ends;    /* the last of the jumps to the end of an if, which are chained through .a */
 };
 
 struct parser {
@@ -109,8 +109,8 @@ static void parser_patch(struct parser *parser, uint32_t jump)
     parser->program->code[jump].a = parser->program->count;
 }
 
-/* The number of a variable, a new one if the name is new: unknown names are undefined
- * at run time. */
+/* Returns the number of a variable, a new one if the name is new. Unknown names are undefined at
+ * run time. */
 static enum status parser_variable(struct parser *parser, struct slice name, uint32_t *out)
 {
     uint32_t *count = &parser->program->name_count;
@@ -515,7 +515,7 @@ static enum status statement_if(struct parser *parser)
     return parser_emit(parser, CHAT_TEMPLATE_CODE_JUMP_FALSE, 0, 0);
 }
 
-/* The innermost open statement, which must be an if or a for as `is_for` says. */
+/* Returns the innermost open statement, which must be a for if `is_for`, otherwise an if. */
 static enum status statement_current(struct parser *parser, bool is_for, const char *word,
                                      struct parser_block **out)
 {
@@ -527,7 +527,7 @@ static enum status statement_current(struct parser *parser, bool is_for, const c
     return STATUS_OK;
 }
 
-/* Parses elif and else: ends the branch before, whose condition jumps to here. */
+/* Parses elif and else. Ends the branch before it, whose condition jumps to here. */
 static enum status statement_branch(struct parser *parser, bool is_else)
 {
     struct parser_block *block = NULL;

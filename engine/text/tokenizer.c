@@ -11,11 +11,12 @@
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_bpe.h"
 
-/* Backtracks of one match. The patterns of presplits.def need a handful for any text. A pattern
- * that needs more fails instead of taking long. */
+/* The largest number of backtracks in one match. The patterns of presplits.def need a handful for
+ * any text. A pattern that needs more fails instead of taking long. */
 enum { TOKENIZER_MATCH_LIMIT = 1000 };
 
-/* Looking for special tokens costs a sixteenth of merging. */
+/* Bytes searched for special tokens between two calls of turns_spend. The search costs a sixteenth
+ * of merging. */
 enum { ENCODE_LOOK_BYTES = 4096 };
 
 static const struct tokenizer_presplit {
@@ -49,7 +50,7 @@ struct tokenizer {
     struct tokenizer_specials specials;
     uint32_t byte_ids[256]; /* VOCAB_NONE where the model has no token for the byte */
     size_t token_bytes_max;
-    uint32_t longest[256]; /* bytes of the longest token that begins with this byte */
+    uint32_t longest[256]; /* the bytes of the longest token that begins with this byte */
 };
 
 /* --- making one --- */
@@ -104,7 +105,7 @@ static enum status create_presplit(struct tokenizer *tokenizer, const struct ggu
     return STATUS_OK;
 }
 
-/* From bytes to the id of a normal token, needed while the merges are read. */
+/* Maps bytes to the id of a normal token while the merges are read. */
 struct create_index {
     const struct vocab *vocab;
     uint32_t *slots; /* id + 1; 0 = free; at most half full */
@@ -137,7 +138,7 @@ static enum status create_index_fill(struct create_index *index, const struct vo
     return STATUS_OK;
 }
 
-/* One row "left right" of the merges, in the file's alphabet. */
+/* Reads one row "left right" of the merges, in the file's alphabet. */
 static enum status create_merge(struct tokenizer *tokenizer, const struct create_index *index,
                                 struct slice row, uint32_t rank)
 {
@@ -308,8 +309,8 @@ static bool mark_has_form(struct slice text, enum vocab_kind kind)
     return kind == VOCAB_USER_DEFINED && has_sign;
 }
 
-/* Tokens that begin or end a text are marks in any form, unless they are normal
- * tokens without one. */
+/* Whether a token begins or ends a text. Such a token is a mark in any form, except a normal token,
+ * which must look like a mark. */
 static bool mark_is_edge(const struct vocab *vocab, uint32_t id)
 {
     return id == vocab_bos(vocab) || id == vocab_eos(vocab) || vocab_is_end(vocab, id);
@@ -321,7 +322,7 @@ static bool mark_is_one(const struct vocab *vocab, uint32_t id,
     enum vocab_kind kind = vocab_kind(vocab, id);
     struct slice text = vocab_bytes(vocab, id);
     if (kind == VOCAB_CONTROL || kind == VOCAB_BYTE)
-        return false; /* control tokens are matched only in spans anyway; a byte is no mark */
+        return false; /* control tokens are matched only in spans anyway, and a byte is no mark */
     bool has_form = mark_has_form(text, kind);
     if (mark_is_edge(vocab, id) && (kind != VOCAB_NORMAL || has_form))
         return true;
@@ -338,7 +339,8 @@ static bool mark_is_made(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
-/* Adds a mark to the specials if it is none yet. `*room` is what the list has allocated. */
+/* Adds a mark to the list of specials if it is not there yet. `*room` is the capacity of the
+ * list. */
 static enum status mark_add(struct tokenizer *tokenizer, uint32_t id, uint32_t *room)
 {
     struct tokenizer_specials *specials = &tokenizer->specials;
@@ -389,8 +391,9 @@ bool tokenizer_is_mark(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
-/* The fewest tokens that can cover the text if each is as long as the longest token with its first
- * byte: always take the one that reaches furthest. Bytes without a token are skipped. */
+/* Counts the fewest tokens that can cover the text if each is as long as the longest token with its
+ * first byte. It always takes the token that reaches furthest. Bytes without a token are
+ * skipped. */
 size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
 {
     size_t fewest = 0;
@@ -418,7 +421,7 @@ struct tokenizer_encoding {
     const struct tokenizer *tokenizer;
     pcre2_match_data *match;
     struct tokenizer_bpe_scratch scratch;
-    uint32_t *symbols; /* of one piece, [symbol_capacity] */
+    uint32_t *symbols; /* the tokens of one piece, [symbol_capacity] */
     size_t symbol_capacity;
     uint32_t *ids; /* the caller's, [capacity] */
     size_t capacity;
@@ -455,9 +458,9 @@ static enum status encode_reserve(struct tokenizer_encoding *encoding, size_t co
     return STATUS_OK;
 }
 
-/* Merges within one piece. A byte for which the model has no token is skipped before merging, as
- * the reference implementation of byte-level BPE does without an unknown token; the unknown token
- * of a file is often a control token, which text must never become. */
+/* Encodes one piece by merging. A byte for which the model has no token is skipped before merging,
+ * as the reference implementation of byte-level BPE does without an unknown token. The file's
+ * unknown token is not used, because it is often a control token, which text must never become. */
 static enum status encode_piece(struct tokenizer_encoding *encoding, const char *bytes,
                                 size_t length)
 {
@@ -470,7 +473,7 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
         if (id != VOCAB_NONE)
             encoding->symbols[count++] = id;
     }
-    /* No token is longer than token_bytes_max: a piece that cannot fit is not merged. */
+    /* No token is longer than token_bytes_max, so a piece that cannot fit is not merged. */
     if (count / tokenizer->token_bytes_max > encoding->capacity - encoding->count)
         return encode_over(encoding);
     TRY(tokenizer_bpe_merge(&tokenizer->merges, &encoding->scratch, encoding->symbols, &count));
@@ -504,8 +507,8 @@ static enum status encode_match(struct tokenizer_encoding *encoding, struct slic
     return STATUS_OK;
 }
 
-/* Encodes valid UTF-8 without specials. PCRE2 is told that it is valid: checking it again at each
- * match would be quadratic. */
+/* Encodes valid UTF-8 without specials. PCRE2 does not check that it is valid, because a check at
+ * each match would be quadratic. */
 static enum status encode_valid(struct tokenizer_encoding *encoding, struct slice text)
 {
     size_t offset = 0;
@@ -524,7 +527,8 @@ static enum status encode_valid(struct tokenizer_encoding *encoding, struct slic
     return STATUS_OK;
 }
 
-/* Encodes text without specials: valid parts are split, each run of other bytes is one piece. */
+/* Encodes text without specials. Parts of valid UTF-8 are split into pieces. Each run of other
+ * bytes is one piece. */
 static enum status encode_run(struct tokenizer_encoding *encoding, struct slice text)
 {
     size_t at = 0;
@@ -544,8 +548,8 @@ static enum status encode_run(struct tokenizer_encoding *encoding, struct slice 
     return STATUS_OK;
 }
 
-/* The first of items[low … high) whose byte at `depth` is at least `byte`; all are longer than
- * `depth` and agree before it. */
+/* Finds the first of items[low … high) whose byte at `depth` is at least `byte`. All of them are
+ * longer than `depth` and agree before it. */
 static uint32_t encode_narrow(const struct tokenizer_specials *specials, uint32_t low,
                               uint32_t high, size_t depth, unsigned int byte)
 {
@@ -559,9 +563,9 @@ static uint32_t encode_narrow(const struct tokenizer_specials *specials, uint32_
     return low;
 }
 
-/* The longest special at `at` that is allowed there: user-defined ones anywhere, control ones up to
- * `control_end` (equal to `at` when none is allowed). NULL when there is none. Walks the sorted
- * list like a tree: those in [low, high) agree so far. */
+/* Finds the longest special at `at` that is allowed there; NULL when there is none. User-defined
+ * ones are allowed anywhere, control ones only up to `control_end` (equal to `at` when none is
+ * allowed). The sorted list is walked like a tree: the items in [low, high) agree so far. */
 static const struct tokenizer_special *encode_special(struct tokenizer_encoding *encoding,
                                                       struct slice text, size_t at,
                                                       size_t control_end)
@@ -589,8 +593,8 @@ static const struct tokenizer_special *encode_special(struct tokenizer_encoding 
     return best;
 }
 
-/* Whether a match that begins outside of a span reaches into one in which a control token begins:
- * that token is the template's, and content must not swallow it. */
+/* Whether a match that begins outside of a span reaches into a span, over the beginning of a
+ * control token there. That token is the template's, and content must not hide it. */
 static bool encode_swallows(struct tokenizer_encoding *encoding, struct slice text, size_t at,
                             size_t end, const struct tokenizer_span *span)
 {

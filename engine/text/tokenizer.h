@@ -1,11 +1,11 @@
 /* tokenizer: text → token ids, by byte-level BPE with the pre-split that the model file names.
  *
  * Owns:     merge ranks, the look-up from bytes to ids, the compiled pre-split (PCRE2).
- * Thread:   made at start; encoding from any thread (each call has its own match data).
- * Cost:     O(n log n) in the text's bytes for any text: 50 to 100 ns a byte, 750 ns if 4 MB are
- *           one word; scratch on the heap, freed. Lets other tenants' texts run meanwhile
- * (turns_spend). Not here: ids → bytes (vocab), templates (chat_template). Pre-splits are rows of
- * presplits.def.
+ * Thread:   made at the start. Any thread may encode, because each call has its own match data.
+ * Cost:     O(n log n) in the text's bytes for any text: 50 to 100 ns a byte, 750 ns a byte if 4 MB
+ *           are one word. Scratch memory is on the heap and freed. Other tenants' texts can run
+ *           meanwhile (turns_spend).
+ * Not here: ids → bytes (vocab), templates (chat_template). Pre-splits are rows of presplits.def.
  */
 #pragma once
 
@@ -18,8 +18,8 @@
 
 struct tokenizer;
 
-/* UNSUPPORTED names the model or pre-split that is not supported; CORRUPT for wrong merges;
- * NO_MEMORY. Borrows `vocab`. */
+/* Borrows `vocab`. UNSUPPORTED for a tokenizer model or a pre-split that is not supported; the
+ * message names it. CORRUPT for wrong merges; NO_MEMORY. */
 enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
                              const struct gguf *gguf);
 void tokenizer_destroy(struct tokenizer *tokenizer);
@@ -33,25 +33,26 @@ void tokenizer_destroy(struct tokenizer *tokenizer);
 enum status tokenizer_take_marks(struct tokenizer *tokenizer,
                                  bool (*writes)(const void *context, struct slice text),
                                  const void *context);
-/* Whether text becomes this token only where control tokens are matched. */
+/* Whether the token is matched only where control tokens are. */
 bool tokenizer_is_mark(const struct tokenizer *tokenizer, uint32_t id);
 
-/* Part of a text in which control tokens may be matched by name. */
+/* A part of a text in which the names of control tokens may become those tokens. */
 struct tokenizer_span {
     size_t offset;
     size_t length;
 };
 
-/* Encodes `text` (UTF-8; other bytes are kept as bytes). Control tokens and marks are matched only
- * where a match is wholly inside one of `spans` (rising, not overlapping): NULL with count 0
- * matches none, tokenizer_everywhere(text) all. LIMIT when more than `capacity` ids are needed. */
+/* Encodes `text`, which is UTF-8; other bytes are kept as bytes. Control tokens and marks are
+ * matched only where a match is wholly inside one of `spans`. Spans rise and do not overlap. NULL
+ * with count 0 matches no control token; tokenizer_everywhere(text) matches all. LIMIT when more
+ * than `capacity` ids are needed. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice text,
                              const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
                              size_t capacity, size_t *count);
 
-/* A lower bound of the number of ids of a text, by the longest token that begins with each
- * byte: one pass, about a nanosecond a byte. A text whose bound exceeds the context need
- * not be encoded. */
+/* Returns a lower bound of the number of ids of a text, from the longest token that begins with
+ * each byte. It takes one pass, about a nanosecond for each byte. A text whose bound exceeds the
+ * context need not be encoded. */
 size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text);
 
 static inline struct tokenizer_span tokenizer_everywhere(struct slice text)

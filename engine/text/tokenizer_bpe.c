@@ -4,14 +4,14 @@
 #include "config/base/mem.h"
 #include "config/base/turns.h"
 
-/* Bytes or candidates of a long piece between two calls of turns_spend. */
+/* The number of bytes or candidates of a long piece between two calls of turns_spend. */
 enum { MERGE_SPEND = 1024 };
 
 /* A token in the linked list of those left, indexed by the position of its first byte. */
 struct tokenizer_bpe_node {
     uint32_t id; /* TOKENIZER_BPE_NONE once it is merged into its left neighbour */
     uint32_t previous;
-    uint32_t next; /* at the end of the list the piece's length */
+    uint32_t next; /* the piece's length at the end of the list */
 };
 
 /* A pair that may merge. It is stale when its position no longer has these two tokens. */
@@ -40,8 +40,8 @@ void tokenizer_bpe_table_deinit(struct tokenizer_bpe_table *table)
     table->slots = NULL;
 }
 
-/* The slot of the pair, or the free one where it belongs. The process key prevents a crafted file
- * from choosing pairs that collide. */
+/* Finds the slot of the pair, or the free one where it belongs. The process key prevents a crafted
+ * file from choosing pairs that collide. */
 static struct tokenizer_bpe_merge *table_slot(const struct tokenizer_bpe_table *table,
                                               uint32_t left, uint32_t right)
 {
@@ -92,7 +92,7 @@ static enum status merge_reserve(struct tokenizer_bpe_scratch *scratch, size_t c
     size_t capacity = scratch->capacity < 64 ? 64 : scratch->capacity;
     while (capacity < count)
         capacity += capacity / 2;
-    /* The old content is not needed. */
+    /* The old content is not needed, so it is not copied. */
     tokenizer_bpe_scratch_deinit(&(struct tokenizer_bpe_scratch){
         .nodes = scratch->nodes, .candidates = scratch->candidates});
     scratch->capacity = 0;
@@ -144,7 +144,7 @@ static struct tokenizer_bpe_candidate merge_pop(struct tokenizer_bpe_scratch *sc
     return top;
 }
 
-/* Offers the pair that begins at `at`, if there is one. */
+/* Adds the pair that begins at `at` to the candidates, if it merges. */
 static void merge_offer(const struct tokenizer_bpe_table *table,
                         struct tokenizer_bpe_scratch *scratch, size_t at, size_t length)
 {

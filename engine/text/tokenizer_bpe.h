@@ -27,14 +27,15 @@ struct tokenizer_bpe_table {
 
 enum status tokenizer_bpe_table_init(struct tokenizer_bpe_table *table, size_t merges_max);
 void tokenizer_bpe_table_deinit(struct tokenizer_bpe_table *table);
-/* Called at most `merges_max` times. EXISTS when the pair has a rank already. */
+/* Adds a merge; call it at most `merges_max` times. EXISTS when the pair has a rank already. */
 enum status tokenizer_bpe_table_add(struct tokenizer_bpe_table *table, uint32_t left,
                                     uint32_t right, uint32_t rank, uint32_t merged);
-/* NULL when the pair does not merge. */
+/* Finds the merge of a pair; NULL when the pair does not merge. */
 const struct tokenizer_bpe_merge *tokenizer_bpe_table_find(const struct tokenizer_bpe_table *table,
                                                            uint32_t left, uint32_t right);
 
-/* Grows to the largest piece it has seen; reused from piece to piece. */
+/* The memory of one caller's merges. It is used again for each piece, and grows to the largest
+ * piece. */
 struct tokenizer_bpe_scratch {
     struct tokenizer_bpe_node *nodes;           /* [capacity] */
     struct tokenizer_bpe_candidate *candidates; /* [2 × capacity], a binary heap */
@@ -46,8 +47,9 @@ struct tokenizer_bpe_scratch {
 void tokenizer_bpe_scratch_init(struct tokenizer_bpe_scratch *scratch);
 void tokenizer_bpe_scratch_deinit(struct tokenizer_bpe_scratch *scratch);
 
-/* Merges ids[0 … count), which has one id a byte, in place: always the pair of lowest rank, and
- * among equal ones the leftmost. `*count` becomes the number of tokens left. NO_MEMORY. */
+/* Merges ids[0 … count) in place, which begins with one id for each byte. It always merges the pair
+ * of lowest rank, and among equal ones the leftmost. `*count` becomes the number of tokens left.
+ * NO_MEMORY. */
 enum status tokenizer_bpe_merge(const struct tokenizer_bpe_table *table,
                                 struct tokenizer_bpe_scratch *scratch, uint32_t *ids,
                                 size_t *count);
