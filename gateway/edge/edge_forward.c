@@ -476,6 +476,7 @@ struct forward_paced {
     struct edge_access access;
     struct edge_hold hold; /* what it holds meanwhile is its tenant's */
     struct loop_timer *timer;
+    bool is_booked;
     enum status status; /* not OK: what it is refused with when the time is over */
     struct error_note note;
 };
@@ -495,6 +496,7 @@ static void handle_go(struct forward_call *call, enum status status)
 
 static void paced_end(struct forward_paced *paced)
 {
+    paced->call.edge->paced_unbooked -= !paced->is_booked;
     loop_timer_destroy(paced->timer);
     edge_hold_end(&paced->hold, paced->call.edge->memory);
 }
@@ -521,22 +523,34 @@ static void paced_go(void *context)
     handle_go(&paced->call, status);
 }
 
+/* What waits is booked to its tenant. A request that will be refused, or that has no tenant, has no
+ * use for its body, which is freed before it waits. */
 static void paced_start(const struct forward_call *call, enum status status, uint32_t wait_ms)
 {
     struct edge *edge = call->edge;
     struct edge_hold hold = {0};
-    if (status != STATUS_OK)
-        hold.is_body_gone = true; /* nothing is booked for a refusal */
-    else if (edge_hold_begin(&hold, edge->memory, call->request, call->principal.tenant_hash) !=
-             STATUS_OK) {
+    bool is_booked =
+        status == STATUS_OK && call->refusal == 0 && call->access->tenant_id[0] != '\0';
+    if (is_booked && edge_hold_begin(&hold, edge->memory, call->request,
+                                     call->principal.tenant_hash) != STATUS_OK) {
         handle_failure(edge, call->request, call->access);
         return;
+    }
+    if (!is_booked) {
+        if (edge->paced_unbooked >= LIMIT_PACED_UNBOOKED) {
+            struct forward_call now = *call;
+            handle_go(&now, status);
+            return;
+        }
+        http_body_drop(call->request);
+        hold.is_body_gone = true;
     }
     struct forward_paced *paced = http_alloc(call->request, sizeof *paced);
     *paced = (struct forward_paced){.call = *call,
                                     .access = *call->access,
                                     .hold = hold,
                                     .timer = loop_timer_create(edge->loop, paced_go, paced),
+                                    .is_booked = is_booked,
                                     .status = status,
                                     .note = *status_note()};
     paced->call.access = &paced->access;
@@ -546,6 +560,7 @@ static void paced_start(const struct forward_call *call, enum status status, uin
         handle_failure(edge, call->request, call->access);
         return;
     }
+    edge->paced_unbooked += !is_booked;
     metric_add(edge->metrics.requests_paced, 1);
     http_on_gone(call->request, paced_gone, paced);
     loop_timer_arm(paced->timer, wait_ms);

@@ -111,6 +111,22 @@ static void test_refused_generations(void **state)
     edge_pace_ended(pace, 2, false, BEGIN_US);
 }
 
+/* A client that asked again and again while nobody else generated owes no more than one wait. */
+static void test_old_refusals_are_forgotten(void **state)
+{
+    (void)state;
+    int64_t later_us = BEGIN_US + EDGE_PACE_MOST_MS * MS;
+    for (int i = 0; i < 1000 * RATE; i++)
+        edge_pace_refused(pace, 1, BEGIN_US);
+    edge_pace_began(pace, 2);
+    assert_int_equal(
+        edge_pace_wait_ms(pace, 1, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, BEGIN_US, NULL),
+        EDGE_PACE_MOST_MS);
+    assert_int_equal(
+        edge_pace_wait_ms(pace, 1, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, later_us, NULL), 0);
+    edge_pace_ended(pace, 2, false, later_us);
+}
+
 static void test_no_rate(void **state)
 {
     (void)state;
@@ -148,6 +164,15 @@ static int paced(void)
     const char *found = strstr(answer, "\nbanyan_requests_paced_total ");
     assert_non_null(found);
     return (int)strtol(found + strlen("\nbanyan_requests_paced_total "), NULL, 10);
+}
+
+static int held_unproven(void)
+{
+    static const char name[] = "\nbanyan_memory_held_bytes{owner=\"unproven\"} ";
+    assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
+    const char *found = strstr(answer, name);
+    assert_non_null(found);
+    return (int)strtol(found + strlen(name), NULL, 10);
 }
 
 static int other(const char *path, const char *body)
@@ -191,6 +216,15 @@ static void test_through_an_edge(void **state)
         assert_int_equal(edge_kit_ask(kit.port, "GET", i == 0 ? "/v1/me" : "/nothing", "", ""),
                          i == 0 ? 401 : 404);
     assert_int_equal(paced(), ASKED + 2);
+    /* What waits without a tenant takes nothing from tokens that wait for their check. */
+    struct edge_kit_connection nobody = edge_kit_connect(kit.port);
+    edge_kit_write(&nobody, "GET", "/nothing", "", "");
+    while (paced() < ASKED + 3)
+        usleep(10000);
+    assert_int_equal(held_unproven(), 0);
+    edge_kit_read(&nobody, NULL);
+    assert_int_equal(strncmp(answer, "HTTP/1.1 404", 12), 0);
+    edge_kit_close(&nobody);
     edge_kit_close(&stream);
 }
 
@@ -202,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_too_many_that_wait, make, destroy),
         cmocka_unit_test_setup_teardown(test_recent_generations_count, make, destroy),
         cmocka_unit_test_setup_teardown(test_refused_generations, make, destroy),
+        cmocka_unit_test_setup_teardown(test_old_refusals_are_forgotten, make, destroy),
         cmocka_unit_test(test_no_rate),
     };
     const struct CMUnitTest served[] = {cmocka_unit_test(test_through_an_edge)};

@@ -119,7 +119,8 @@ static void job_unhold(struct edge_job *job)
     metric_set(edge->metrics.jobs_running, --edge->jobs_running);
     if (job->is_generation)
         edge_pace_ended(edge->pace, job->access.pace_owner,
-                        job->access.code / 100 == 4 && !job->is_accepted, loop_now_us(edge->loop));
+                        job->access.code / 100 == 4 && job->access.code != 499 && !job->is_accepted,
+                        loop_now_us(edge->loop));
     edge_access_end(&job->access, &edge->metrics,
                     job->ended_us != 0 ? job->ended_us : loop_now_us(edge->loop));
     job_free(job);

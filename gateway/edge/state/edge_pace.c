@@ -56,9 +56,14 @@ static void bucket_fill(const struct edge_pace *pace, int64_t *bucket_us, int64_
     *bucket_us = (*bucket_us > now_us ? *bucket_us : now_us) + pace->unit_us;
 }
 
+/* Refusals that nobody was held up by are not held against the owner for longer than a wait. */
 void edge_pace_refused(struct edge_pace *pace, uint32_t owner, int64_t now_us)
 {
-    bucket_fill(pace, &pace->rows[owner].refused_us, now_us);
+    int64_t most_us = now_us + EDGE_PACE_MOST_MS * INT64_C(1000) + SECOND_US / BURST_PARTS;
+    int64_t *bucket_us = &pace->rows[owner].refused_us;
+    bucket_fill(pace, bucket_us, now_us);
+    if (*bucket_us > most_us)
+        *bucket_us = most_us;
 }
 
 void edge_pace_began(struct edge_pace *pace, uint32_t owner)
