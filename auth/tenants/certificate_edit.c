@@ -338,7 +338,7 @@ enum status certificates_used_flush(struct certificates *certificates)
 {
     struct used_batch batch;
     enum status status = STATUS_OK;
-    pthread_mutex_lock(&certificates->tenants->change); /* nobody else adds or writes rows */
+    pthread_mutex_lock(&certificates->tenants->change); /* no other thread adds or writes rows */
     struct certificate_record *from = certificates->first;
     do {
         used_take(&from, &batch);

@@ -23,10 +23,10 @@ struct issuer_record {
     /* The key set as text that ends with NUL, as it was given or read. Of a URL, as
      * auth_jwks_overlap joined it. NULL: no key set could be read yet. */
     char *json;
-    struct auth_jwks *jwks; /* the keys in `json`; NULL without `json` */
-    uint64_t prints[LIMIT_ISSUER_KEYS];
-    uint8_t hash[16];
-    _Atomic int64_t looked_at_s; /* when the file was last read */
+    struct auth_jwks *jwks;             /* the keys in `json`; NULL without `json` */
+    uint64_t prints[LIMIT_ISSUER_KEYS]; /* for each key, a hash of the key and the issuer's rules */
+    uint8_t hash[16];                   /* HMAC(domain secret, "key:" id) */
+    _Atomic int64_t looked_at_s;        /* when the file was last read */
     /* `lock` guards this field and the next three: when the URL is fetched again */
     int64_t due_s;
     int64_t asked_at_s; /* when a token with an unknown key last made a fetch due */
@@ -57,7 +57,7 @@ void issuer_records_replace(struct issuers *issuers, struct issuer_record *old,
 /* Exchanges the lists of `issuers` and `copy`. A record that has the same id and revision in both
  * stays in `issuers`, with the keys that were read for it. */
 void issuer_records_adopt(struct issuers *issuers, struct issuers *copy);
-/* The caller holds `change` or `lock`. */
+/* Finds the record of an id; NULL when there is none. The caller holds `change` or `lock`. */
 struct issuer_record *issuer_records_find(struct issuers *issuers, struct slice id);
 
 /* Reads the file jwks/`name` in the data directory. INVALID with the param jwks_file. */

@@ -14,7 +14,7 @@
  * and class, latest first. A change makes a new book with at most LIMIT_PRICES rows. */
 struct price_book {
     size_t count;
-    uint32_t *order; /* [count] behind the rows, in the same allocation */
+    uint32_t *order; /* [count], after the rows in the same allocation */
     struct price rows[];
 };
 

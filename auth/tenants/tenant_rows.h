@@ -31,7 +31,7 @@ enum status tenant_rows_update_used(struct sqlite3 *connection, const char *key_
 /* Inserts an audit row. The table assigns its id. */
 enum status tenant_rows_audit(struct sqlite3 *connection, const struct audit_row *row);
 
-/* --- for every statement of the room on this file --- */
+/* --- for all *_rows files on this database --- */
 
 /* A parameter is null if `is_null`, a text if `text` is given, a blob if `bytes` is given, and a
  * number otherwise. A text with `length` 0 ends with NUL. */

@@ -10,7 +10,7 @@ enum { SECOND_US = 1000000, BURST_PARTS = 4 };
 struct row {
     int64_t small_us;
     int64_t refused_us;
-    uint32_t generations; /* under way */
+    uint32_t generations; /* that run now */
 };
 
 /* An owner that generated, and until when that counts. */
@@ -20,9 +20,9 @@ struct recent {
 };
 
 struct edge_pace {
-    int64_t unit_us; /* one request; 0: nobody waits */
+    int64_t unit_us; /* the time of one request at the rate; 0: no request waits */
     uint32_t generations;
-    struct recent recent[2]; /* the last owner and the last one before it that is another */
+    struct recent recent[2]; /* the last owner, and the last other owner before it */
     struct row rows[EDGE_PACE_ROWS];
 };
 
@@ -87,7 +87,7 @@ void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_refused, in
     pace->recent[0] = (struct recent){owner, now_us + EDGE_PACE_RECENT_MS * INT64_C(1000)};
 }
 
-/* Whether anybody else's step would be held up. */
+/* Whether another owner generates, or did less than EDGE_PACE_RECENT_MS ago. */
 static bool others_generate(const struct edge_pace *pace, uint32_t owner, int64_t now_us)
 {
     const struct recent *recent = &pace->recent[pace->recent[0].owner == owner];
