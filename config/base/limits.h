@@ -68,8 +68,8 @@
 #define LIMIT_ADMIN_UNFINISHED_BYTES (16 * 1024 * 1024)
 /* two of the longest imports and some more */
 #define LIMIT_ADMIN_KNOWN_BYTES (40 * 1024 * 1024)
-/* Requests without an owner (refused, or of nobody known) that wait for their pace; further ones are
- * answered at once. Each holds 8 KiB at most. */
+/* Requests that wait for their pace and are booked to no tenant, because they are refused or have
+ * none. Further ones are answered at once. Each holds at most 8 KiB. */
 #define LIMIT_PACED_UNBOOKED 4096
 /* Parts of memory_limit that incomplete requests may hold: of unauthenticated clients, and of
  * authenticated owners. A client that is not authenticated has no reason to send much, and one

@@ -523,8 +523,8 @@ static void paced_go(void *context)
     handle_go(&paced->call, status);
 }
 
-/* What waits is booked to its tenant. A request that will be refused, or that has no tenant, has no
- * use for its body, which is freed before it waits. */
+/* Lets a request wait. What it holds meanwhile is booked to its tenant. A request that will be
+ * refused, or that has no tenant, does not need its body, so the body is freed before the wait. */
 static void paced_start(const struct forward_call *call, enum status status, uint32_t wait_ms)
 {
     struct edge *edge = call->edge;

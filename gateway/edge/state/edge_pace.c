@@ -56,7 +56,8 @@ static void bucket_fill(const struct edge_pace *pace, int64_t *bucket_us, int64_
     *bucket_us = (*bucket_us > now_us ? *bucket_us : now_us) + pace->unit_us;
 }
 
-/* Refusals that nobody was held up by are not held against the owner for longer than a wait. */
+/* Fills the owner's bucket of refusals, at most up to one longest wait. Otherwise refusals that
+ * delayed no other owner could make it wait for hours. */
 void edge_pace_refused(struct edge_pace *pace, uint32_t owner, int64_t now_us)
 {
     int64_t most_us = now_us + EDGE_PACE_MOST_MS * INT64_C(1000) + SECOND_US / BURST_PARTS;

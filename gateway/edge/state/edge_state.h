@@ -49,8 +49,8 @@ struct edge {
     struct edge_wait *wait;
     struct edge_memory *memory;
     struct edge_pace *pace;
-    uint32_t paced_unbooked; /* requests that wait for their pace and are booked to nobody */
-    struct edge_proof *proof;       /* of the public listener */
+    uint32_t paced_unbooked;  /* requests that wait for their pace and are booked to no tenant */
+    struct edge_proof *proof; /* of the public listener */
     struct edge_proof *admin_proof; /* of the admin listener */
     struct edge_keys *keys;
     struct loop_worker *scanner;     /* checks large bodies */
