@@ -543,7 +543,6 @@ static void paced_start(const struct forward_call *call, enum status status, uin
             return;
         }
         http_body_drop(call->request);
-        hold.is_body_gone = true;
     }
     struct forward_paced *paced = http_alloc(call->request, sizeof *paced);
     *paced = (struct forward_paced){.call = *call,
