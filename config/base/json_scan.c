@@ -627,8 +627,12 @@ bool json_scan_is(struct json_value value, const char *text)
     const char *at = value.bytes + 1;
     const char *end = value.bytes + value.length - 1;
     size_t length = strlen(text);
-    if (memchr(at, '\\', (size_t)(end - at)) == NULL)
-        return slice_equals((struct slice){at, (size_t)(end - at)}, (struct slice){text, length});
+    size_t raw = (size_t)(end - at);
+    /* An escape is longer than what it stands for, so only a longer string can need decoding. */
+    if (raw <= length)
+        return raw == length && memcmp(at, text, length) == 0 && memchr(at, '\\', raw) == NULL;
+    if (memchr(at, '\\', raw) == NULL)
+        return false;
     size_t matched = 0;
     while (at < end) {
         char bytes[4];
