@@ -9,7 +9,7 @@
 #include "auth/tenants/tenant_change.h"
 #include "config/base/mem.h"
 
-static const struct quota_limits_form forms[QUOTA_LIMITS] = {
+const struct quota_limits_form quota_limits_forms[QUOTA_LIMITS] = {
 #define QUOTA_LIMIT(NAME, name, counts, window, most, refusal, header, reset)                      \
     {#name,          QUOTA_COUNTS_##counts, QUOTA_##window, most, STATUS_##refusal,                \
      QUOTA_##header, QUOTA_##reset},
@@ -75,17 +75,6 @@ struct quota_plan_record {
     struct quota_plan_record *next;
 };
 
-const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
-{
-    ASSERT((unsigned)limit < QUOTA_LIMITS);
-    return &forms[limit];
-}
-
-bool quota_limits_is_budget(enum quota_limit limit)
-{
-    return IS_BUDGET(quota_limits_form(limit)->window);
-}
-
 static const char *const on_limit_words[] = {
     [QUOTA_ON_LIMIT_STOP] = "stop", [QUOTA_ON_LIMIT_LOWER_CLASS] = "lower_class"};
 
@@ -108,7 +97,7 @@ void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, str
         const struct quota_limits_value *value = &set->values[i];
         if (value->limit == 0 && is_sparse)
             continue;
-        buffer_printf(out, ",\"%s\":", forms[i].member);
+        buffer_printf(out, ",\"%s\":", quota_limits_forms[i].member);
         if (value->limit == 0)
             buffer_append_text(out, "null");
         else if (value->is_shadow)
@@ -189,9 +178,10 @@ static enum status plan_not_found(const char *param)
 enum status quota_limits_check(const struct quota_limits_set *set)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        if (set->values[i].limit < 0 || set->values[i].limit > forms[i].most)
-            FAIL_PARAM(STATUS_OUT_OF_RANGE, forms[i].member, "%s must be from 1 to %lld.",
-                       forms[i].member, (long long)forms[i].most);
+        if (set->values[i].limit < 0 || set->values[i].limit > quota_limits_forms[i].most)
+            FAIL_PARAM(STATUS_OUT_OF_RANGE, quota_limits_forms[i].member,
+                       "%s must be from 1 to %lld.", quota_limits_forms[i].member,
+                       (long long)quota_limits_forms[i].most);
     }
     if (set->cached_percent > 100)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "cached_input_percent",

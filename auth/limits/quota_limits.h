@@ -15,8 +15,6 @@
 #include "auth/limits/quota_limits_types.h"
 #include "auth/tenants/tenant.h"
 
-/* Whether the limit is a budget of a day or a month, whose use the ledger keeps. */
-bool quota_limits_is_budget(enum quota_limit limit);
 /* "stop", "lower_class"; NONE (which means stop) has no word. */
 const char *quota_limits_on_limit_word(enum quota_on_limit on_limit);
 uint32_t quota_limits_find_on_limit(struct slice word);

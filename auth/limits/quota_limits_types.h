@@ -40,7 +40,20 @@ struct quota_limits_form {
     enum quota_header header;
     enum quota_reset reset;
 };
-const struct quota_limits_form *quota_limits_form(enum quota_limit limit);
+extern const struct quota_limits_form quota_limits_forms[QUOTA_LIMITS];
+
+static inline const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
+{
+    ASSERT((unsigned)limit < QUOTA_LIMITS);
+    return &quota_limits_forms[limit];
+}
+
+/* Whether the limit is a budget of a day or a month, whose use the ledger keeps. */
+static inline bool quota_limits_is_budget(enum quota_limit limit)
+{
+    enum quota_window window = quota_limits_form(limit)->window;
+    return window == QUOTA_DAY || window == QUOTA_MONTH;
+}
 
 struct quota_limits_value {
     int64_t limit;  /* 0 = none */
