@@ -333,13 +333,16 @@ static int64_t wait_us(const struct quota_account *account, int limit, int64_t a
     return lacking > 0 ? (lacking + rate - 1) / rate : 0;
 }
 
-/* Ranks a spent budget first, then a request that is too large, then a bucket by its waiting
- * time. */
+/* Ranks the budget of a month first, then that of a day, then a request that is too large, then a
+ * bucket by its waiting time. */
 static int64_t denial_rank(const struct quota_denial *denial)
 {
-    if (is_budget((int)denial->limit))
+    enum quota_window window = window_of((int)denial->limit);
+    if (window == QUOTA_MONTH)
         return INT64_MAX;
-    return denial->is_never ? INT64_MAX - 1 : denial->reset_us;
+    if (window == QUOTA_DAY)
+        return INT64_MAX - 1;
+    return denial->is_never ? INT64_MAX - 2 : denial->reset_us;
 }
 
 bool quota_lease_is_longer(const struct quota_denial *a, const struct quota_denial *b)

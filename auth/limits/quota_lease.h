@@ -94,8 +94,8 @@ void quota_lease_set(struct quota_account *account, const struct quota_limits_se
  * cases. */
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial);
-/* Whether `a` refuses for longer than `b`. A spent budget counts as longest, then a request that is
- * too large, then a bucket. */
+/* Whether `a` refuses for longer than `b`. The budget of a month counts as longest, then that of a
+ * day, then a request that is too large, then a bucket. */
 bool quota_lease_is_longer(const struct quota_denial *a, const struct quota_denial *b);
 /* The engine has counted the prompt: corrects the estimated charge. */
 void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t now_us);

@@ -209,6 +209,25 @@ static void test_too_large_is_told_apart(void **state)
     quota_lease_settle(&lease, 12, 0, 1, 0);
 }
 
+/* Of several spent budgets, the refusal names the one that is reset last. */
+static void test_the_longest_budget_is_named(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_COST_PER_MONTH, 1);
+    set.values[QUOTA_TOKENS_PER_MONTH].limit = 50;
+    set.values[QUOTA_TOKENS_PER_DAY].limit = 50;
+    set.values[QUOTA_REQUESTS_PER_DAY].limit = 1;
+    struct quota_account account = account_of(set);
+    struct quota_lease lease;
+    struct quota_denial denial;
+    count(&account, 40, 10);
+    assert_false(reserve(&account, 0, 40, 1, &lease, &denial));
+    assert_int_equal(denial.limit, QUOTA_TOKENS_PER_MONTH);
+    account.set.values[QUOTA_TOKENS_PER_MONTH].limit = 500;
+    assert_false(reserve(&account, 0, 40, 1, &lease, &denial));
+    assert_int_equal(denial.limit, QUOTA_TOKENS_PER_DAY);
+}
+
 /* A guess is cut to what the limit allows beside the input, so that nobody is kept out for ever. */
 static void test_guesses_follow_what_was_seen(void **state)
 {
@@ -604,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_work_behind_the_deadline_counts),
         cmocka_unit_test(test_work_on_text),
         cmocka_unit_test(test_too_large_is_told_apart),
+        cmocka_unit_test(test_the_longest_budget_is_named),
         cmocka_unit_test(test_guesses_follow_what_was_seen),
         cmocka_unit_test(test_the_prompt_as_it_is),
         cmocka_unit_test(test_extension_until_a_limit_is_met),
