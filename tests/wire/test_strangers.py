@@ -7,6 +7,7 @@ and BANYAN_TEST_ATTACK_ADDRESSES has them come from more addresses.
 
 import itertools
 import json
+import multiprocessing
 import os
 import socket
 import struct
@@ -289,14 +290,21 @@ class Attack:
             thread.join(60)
 
 
-class Neighbour(threading.Thread):
-    """Chats of a tenant, small and as large as the body limit in turn, on new connections."""
+FORK = multiprocessing.get_context("fork")
+
+
+class Neighbour(FORK.Process):
+    """Chats of a tenant, small and as large as the body limit in turn, on new connections. It is a
+    process of its own, so that the attack's threads do not hold up its clock."""
 
     def __init__(self, door, source, http2):
         super().__init__(daemon=True)
         self.door, self.source, self.http2 = door, source, http2
-        self.is_over = threading.Event()
+        self.is_over = FORK.Event()
+        self.count = FORK.Value("i", 0)
+        self.pipe, self.end = FORK.Pipe(False)
         self.answers = []
+        self.small_s = []  # from the connection to the answer's end, of small requests
 
     def connect(self):
         """Who comes from an address that opens 50 connections a second waits for its turn."""
@@ -330,10 +338,16 @@ class Neighbour(threading.Thread):
     def run(self):
         sizes = [0, BODY_LIMIT, 65536 + 1]
         while not self.is_over.is_set():
+            size = sizes[len(self.answers) % len(sizes)]
+            begin = time.monotonic()
             try:
-                self.answers.append(self.once(sizes[len(self.answers) % len(sizes)]))
+                self.answers.append(self.once(size))
+                if size == 0:
+                    self.small_s.append(time.monotonic() - begin)
             except (Closed, OSError) as error:
                 self.answers.append(repr(error))
+            self.count.value = len(self.answers)
+        self.end.send((self.answers, self.small_s))
 
     def __enter__(self):
         self.start()
@@ -341,13 +355,18 @@ class Neighbour(threading.Thread):
 
     def __exit__(self, *_):
         self.is_over.set()
-        self.join(120)
+        if self.pipe.poll(120):
+            self.answers, self.small_s = self.pipe.recv()
+        self.join(10)
 
 
 def show(name, attack, neighbours, most):
     counts = " ".join(str(len(n.answers)) for n in neighbours)
+    small = sorted(s for n in neighbours for s in n.small_s)
+    p50, p99 = (1e3 * small[len(small) * part // 100] for part in (50, 99))
+    connections = f"{attack.connected} connections, {attack.opened} held, " if attack else ""
     print(
-        f"{name}: {attack.connected} connections, {attack.opened} held, neighbour {counts}, "
+        f"{name}: {connections}neighbour {counts}, small p50 {p50:.0f} p99 {p99:.0f} ms, "
         f"heap {most / MIB:.0f} MiB"
     )
 
@@ -370,18 +389,32 @@ def kills(door):
     )
 
 
+def test_neighbour_alone(door):
+    """What the attacks below are compared with."""
+    with (
+        Neighbour(door, "127.0.0.1", http2=False) as near,
+        Neighbour(door, "127.0.2.1", http2=True) as far,
+    ):
+        end = time.monotonic() + ATTACK_S
+        while time.monotonic() < end or min(near.count.value, far.count.value) < 4:
+            time.sleep(0.02)
+    show("alone", None, (near, far), door.heap())
+    assert set(near.answers) == {200}, near.answers
+    assert set(far.answers) == {200}, far.answers
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_neighbour_is_served(door, name):
     addresses = ["127.0.0.1", *[f"127.0.1.{i}" for i in range(2, ADDRESSES + 1)]]
     most = 0
     before = kills(door)
     with (
-        Attack(door, ATTACKS[name], addresses) as attack,
         Neighbour(door, "127.0.0.1", http2=False) as near,
         Neighbour(door, "127.0.2.1", http2=True) as far,
+        Attack(door, ATTACKS[name], addresses) as attack,
     ):
         end = time.monotonic() + ATTACK_S
-        while time.monotonic() < end or min(len(near.answers), len(far.answers)) < 4:
+        while time.monotonic() < end or min(near.count.value, far.count.value) < 4:
             assert time.monotonic() < end + 120
             most = max(most, door.heap())
             time.sleep(0.02)
