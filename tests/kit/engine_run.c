@@ -7,10 +7,12 @@
 
 #include "config/base/clock.h"
 #include "tests/kit/llama_file.h"
+#include "tests/kit/tiny_model.h"
 
-enum { VOCAB = 320, WAIT_US = 60000000, NAP_US = 100 };
+enum { VOCAB = 320, CONTEXT = 512, WAIT_US = 60000000, NAP_US = 100 };
 
 uint32_t engine_run_type; /* 0: F32 */
+const char *engine_run_tiny;
 static char made_path[64];
 
 static _Noreturn void die(const char *what)
@@ -33,7 +35,7 @@ struct engine_options engine_run_options(void)
         .isa = "ref_int8",
         .kv_type = "f16",
         .threads = 1,
-        .context = 512,
+        .context = CONTEXT,
         /* 32 pages of 16 tokens, 2 layers, 2 heads, K and V, 32 numbers of 2 bytes; 4 times. */
         .kv_bytes = 4 * 32 * (16 * 2 * 2 * 2 * 32 * 2),
         .rows_max = 64,
@@ -42,21 +44,39 @@ struct engine_options engine_run_options(void)
     };
 }
 
-void engine_run_write_model(const struct llama_shape *shape, char *path, size_t room)
+/* Puts a file with what was written, and a tokenizer, into /tmp. */
+static void write_file(struct gguf_writer *writer, uint32_t vocab, char *path, size_t room)
 {
-    struct gguf_writer writer;
     struct buffer file;
-    gguf_writer_init(&writer);
-    llama_file_write(&writer, shape);
-    llama_file_write_tokenizer(&writer, shape->vocab);
-    gguf_writer_finish(&writer, &file);
-    gguf_writer_deinit(&writer);
+    llama_file_write_tokenizer(writer, vocab);
+    gguf_writer_finish(writer, &file);
+    gguf_writer_deinit(writer);
     snprintf(path, room, "/tmp/banyan-test-XXXXXX");
     int descriptor = mkstemp(path);
     MUST(descriptor >= 0, "no temporary file");
     MUST(write(descriptor, file.bytes, file.length) == (ssize_t)file.length, "short write");
     close(descriptor);
     buffer_deinit(&file);
+}
+
+void engine_run_write_model(const struct llama_shape *shape, char *path, size_t room)
+{
+    struct gguf_writer writer;
+    gguf_writer_init(&writer);
+    llama_file_write(&writer, shape);
+    write_file(&writer, shape->vocab, path, room);
+}
+
+static void write_tiny(const char *name, char *path, size_t room)
+{
+    const struct tiny_model *found = tiny_model_find(name);
+    struct gguf_writer writer;
+    MUST(found != NULL, "tiny_models.def has no such row");
+    struct tiny_model model = *found;
+    model.context = CONTEXT;
+    gguf_writer_init(&writer);
+    tiny_model_write(&writer, &model);
+    write_file(&writer, TINY_VOCAB, path, room);
 }
 
 struct llama_shape engine_run_shape(void)
@@ -70,7 +90,9 @@ struct llama_shape engine_run_shape(void)
 const char *engine_run_make_model(void)
 {
     const struct llama_shape shape = engine_run_shape();
-    if (made_path[0] == '\0')
+    if (made_path[0] == '\0' && engine_run_tiny != NULL)
+        write_tiny(engine_run_tiny, made_path, sizeof(made_path));
+    else if (made_path[0] == '\0')
         engine_run_write_model(&shape, made_path, sizeof(made_path));
     return made_path;
 }

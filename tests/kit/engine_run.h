@@ -62,6 +62,9 @@ void engine_run_close(struct engine *engine);
 
 /* Type of the matrices of models made from now on (tensor_types.def); F32 at first. */
 extern uint32_t engine_run_type;
+/* A row of tiny_models.def that models made from now on have; NULL, at first: the Llama-shaped
+ * one. */
+extern const char *engine_run_tiny;
 /* The shape of that model; and a writer of a model file of any shape, with a tokenizer, whose path
  * it puts into `path` of `room` bytes. */
 struct llama_shape engine_run_shape(void);
