@@ -385,8 +385,9 @@ static bool name_equals(struct slice a, struct slice b)
 /* Returns whether `name` is `plain`, a name from our own source. */
 static bool name_is(struct slice name, bool is_escaped, const char *plain)
 {
-    if (!is_escaped)
-        return strncmp(plain, name.bytes, name.length) == 0 && plain[name.length] == '\0';
+    if (!is_escaped) /* most names differ in their first byte */
+        return name.length > 0 && plain[0] == name.bytes[0] &&
+               strncmp(plain, name.bytes, name.length) == 0 && plain[name.length] == '\0';
     const char *at = name.bytes;
     const char *end = at + name.length;
     while (at < end) {
@@ -620,18 +621,11 @@ bool json_scan_bool(struct json_value value, bool *out)
     return *out || slice_is(json_scan_text(value), "false");
 }
 
-bool json_scan_is(struct json_value value, const char *text)
+bool json_scan_is_decoded(struct json_value value, const char *text, size_t length)
 {
-    if (!json_scan_is_string(value))
-        return false;
     const char *at = value.bytes + 1;
     const char *end = value.bytes + value.length - 1;
-    size_t length = strlen(text);
-    size_t raw = (size_t)(end - at);
-    /* An escape is longer than what it stands for, so only a longer string can need decoding. */
-    if (raw <= length)
-        return raw == length && memcmp(at, text, length) == 0 && memchr(at, '\\', raw) == NULL;
-    if (memchr(at, '\\', raw) == NULL)
+    if (memchr(at, '\\', (size_t)(end - at)) == NULL)
         return false;
     size_t matched = 0;
     while (at < end) {

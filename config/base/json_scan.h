@@ -27,6 +27,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "config/base/slice.h"
 
@@ -62,8 +63,20 @@ bool json_scan_is_object(struct json_value value);
 bool json_scan_has_nul(struct json_value value);
 /* Returns whether the value is true or false; *out says which. */
 bool json_scan_bool(struct json_value value, bool *out);
-/* Returns whether the value is the string `text`, with or without escapes. */
-bool json_scan_is(struct json_value value, const char *text);
+/* As json_scan_is, for a string longer than `text` of `length` bytes, which may have escapes. */
+bool json_scan_is_decoded(struct json_value value, const char *text, size_t length);
+/* Returns whether the value is the string `text`, with or without escapes.
+ * An escape is longer than what it stands for, so only a longer string needs to be decoded. */
+static inline bool json_scan_is(struct json_value value, const char *text)
+{
+    size_t length = strlen(text);
+    if (value.length < length + 2 || value.bytes[0] != '"')
+        return false;
+    if (value.length == length + 2)
+        return memcmp(value.bytes + 1, text, length) == 0 && memchr(text, '\\', length) == NULL;
+    return (value.bytes[1] == text[0] || value.bytes[1] == '\\') &&
+           json_scan_is_decoded(value, text, length);
+}
 /* Writes the string, unescaped and terminated, to `out` of `capacity` bytes, cut at a character
  * boundary when it does not fit. Returns the bytes written without the NUL. `value` must be a
  * string. */

@@ -1,15 +1,21 @@
 #include "gateway/http/h1_head.h"
 
-static bool line_has_name(struct slice line, const char *name)
+/* Returns what stands before the colon; empty if there is none. */
+static struct slice line_name(struct slice line)
 {
-    size_t length = strlen(name);
-    if (line.length <= length || line.bytes[length] != ':')
+    const char *colon = memchr(line.bytes, ':', line.length);
+    return (struct slice){line.bytes, colon != NULL ? (size_t)(colon - line.bytes) : 0};
+}
+
+static bool name_is(struct slice name, struct slice wanted)
+{
+    if (name.length != wanted.length)
         return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = line.bytes[i];
+    for (size_t i = 0; i < name.length; i++) {
+        char c = name.bytes[i];
         if (c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
-        if (c != name[i])
+        if (c != wanted.bytes[i])
             return false;
     }
     return true;
@@ -38,13 +44,13 @@ static size_t read_length(struct slice value)
     return value.length > 0 ? length : SIZE_MAX;
 }
 
-static void count_owner(struct slice line, struct h1_head *out)
+static void count_owner(struct slice line, struct slice name, struct h1_head *out)
 {
-    if (line_has_name(line, "authorization")) {
+    if (name_is(name, SLICE("authorization"))) {
         out->authorizations++;
         out->authorization = line_value(line);
     }
-    if (line_has_name(line, "x-api-key")) {
+    if (name_is(name, SLICE("x-api-key"))) {
         out->api_keys++;
         out->api_key = line_value(line);
     }
@@ -52,17 +58,18 @@ static void count_owner(struct slice line, struct h1_head *out)
 
 static void count_line(struct slice line, struct h1_head *out)
 {
+    const struct slice name = line_name(line);
     if (line.bytes[0] == ' ' || line.bytes[0] == '\t')
         out->has_folded_line = true;
-    if (line_has_name(line, "content-length")) {
+    if (name_is(name, SLICE("content-length"))) {
         out->content_lengths++;
         out->content_length = read_length(line_value(line));
     }
-    if (line_has_name(line, "transfer-encoding"))
+    if (name_is(name, SLICE("transfer-encoding")))
         out->transfer_encodings++;
-    if (line_has_name(line, "host"))
+    if (name_is(name, SLICE("host")))
         out->hosts++;
-    count_owner(line, out);
+    count_owner(line, name, out);
 }
 
 bool h1_head_scan(struct slice input, struct h1_head *out)
@@ -115,7 +122,8 @@ const char *h1_head_fault(const struct h1_head *head, bool is_http11)
 
 void h1_head_strip_body(char *bytes, size_t head_bytes)
 {
-    static const char *const names[] = {"content-length", "transfer-encoding", "expect"};
+    const struct slice names[] = {SLICE("content-length"), SLICE("transfer-encoding"),
+                                  SLICE("expect")};
     size_t at = 0;
     while (at < head_bytes) {
         const char *end = memchr(bytes + at, '\n', head_bytes - at);
@@ -123,7 +131,7 @@ void h1_head_strip_body(char *bytes, size_t head_bytes)
             return;
         struct slice line = {bytes + at, (size_t)(end - (bytes + at))};
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            if (line_has_name(line, names[i]))
+            if (name_is(line_name(line), names[i]))
                 bytes[at] = 'x';
         }
         at += line.length + 1;
