@@ -40,13 +40,13 @@ struct engine {
     struct populate populate;
     struct ticket_table tickets;
     const struct clock *clock;
-    struct gguf *gguf; /* stays open: slices of templates and names point into it */
+    struct model_source source; /* stays open: slices of templates and names point into it */
     struct vocab *vocab;
     struct kernels *kernels;
     struct model *model;
-    struct ranks *ranks;     /* from the options */
-    struct rank_lead *lead;  /* NULL = one rank */
-    struct gguf *draft_gguf; /* until the draft model is open */
+    struct ranks *ranks;              /* from the options */
+    struct rank_lead *lead;           /* NULL = one rank */
+    struct model_source draft_source; /* until the draft model is open */
     struct draft_model *draft_model;
     struct kv_layout layout;
     char model_name[LIMIT_NAME_BYTES];
@@ -99,10 +99,10 @@ static bool open_writes(const void *chat_template, struct slice text)
 static enum status open_text(struct engine *engine)
 {
 #if BANYAN_TEXT
-    TRY(tokenizer_create(&engine->tokenizer, engine->vocab, engine->gguf));
-    if (gguf_has(engine->gguf, "tokenizer.chat_template")) {
+    TRY(tokenizer_create(&engine->tokenizer, engine->vocab, engine->source.gguf));
+    if (gguf_has(engine->source.gguf, "tokenizer.chat_template")) {
         struct slice source;
-        TRY(gguf_get_string(engine->gguf, "tokenizer.chat_template", &source));
+        TRY(gguf_get_string(engine->source.gguf, "tokenizer.chat_template", &source));
         TRY(chat_template_compile(&engine->chat_template, source));
     }
     TRY(tokenizer_take_marks(engine->tokenizer, open_writes, engine->chat_template));
@@ -138,10 +138,10 @@ static enum status open_draft_file(struct engine *engine, const struct engine_op
     if (options->draft_path == NULL)
         FAIL(STATUS_INVALID, "speculation by a draft model needs --draft-model FILE.gguf");
     if (options->draft_descriptor > 0)
-        TRY(gguf_open_descriptor(&engine->draft_gguf, options->draft_descriptor));
+        TRY(model_source_open_descriptor(&engine->draft_source, options->draft_descriptor));
     else
-        TRY(gguf_open(&engine->draft_gguf, options->draft_path));
-    TRY(model_config_read(&config, engine->draft_gguf));
+        TRY(model_source_open(&engine->draft_source, options->draft_path));
+    TRY(model_config_read(&config, &engine->draft_source));
     uint32_t own = model_cols_max(&config);
     *cols_max = own > *cols_max ? own : *cols_max;
     return STATUS_OK;
@@ -149,10 +149,10 @@ static enum status open_draft_file(struct engine *engine, const struct engine_op
 
 static enum status open_draft_model(struct engine *engine, const struct engine_options *options)
 {
-    if (engine->draft_gguf == NULL)
+    if (engine->draft_source.gguf == NULL)
         return STATUS_OK;
     const struct draft_model_options draft_options = {
-        .gguf = engine->draft_gguf,
+        .source = &engine->draft_source,
         .vocab = engine->vocab,
         .kernels = engine->kernels,
         /* A draft model may take back more tokens than the one open group of a packed type. */
@@ -164,8 +164,7 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
         .has_own_noise = options->acceptance == ENGINE_ACCEPTANCE_REJECTION,
     };
     TRY(draft_model_open(&engine->draft_model, &draft_options));
-    gguf_close(engine->draft_gguf);
-    engine->draft_gguf = NULL;
+    model_source_close(&engine->draft_source);
     return STATUS_OK;
 }
 
@@ -224,12 +223,12 @@ static enum status open_model(struct engine *engine, const struct engine_options
     if (options->weights != NULL)
         TRY(model_weights_find(&weights, options->weights));
     if (options->model_descriptor >= 0)
-        TRY(gguf_open_descriptor(&engine->gguf, options->model_descriptor));
+        TRY(model_source_open_descriptor(&engine->source, options->model_descriptor));
     else
-        TRY(gguf_open(&engine->gguf, options->model_path));
-    TRY(vocab_create(&engine->vocab, engine->gguf));
+        TRY(model_source_open(&engine->source, options->model_path));
+    TRY(vocab_create(&engine->vocab, engine->source.gguf));
     TRY(open_text(engine));
-    TRY(model_config_read(&config, engine->gguf));
+    TRY(model_config_read(&config, &engine->source));
     if (options->context > config.context)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens was asked for; the model has %u",
              options->context, config.context);
@@ -252,9 +251,9 @@ static enum status open_model(struct engine *engine, const struct engine_options
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(open_lead(engine, options, &kernels_options, kv_type, weights, logit_rows_max));
-    TRY(model_open_share(&engine->model, engine->kernels, engine->gguf, options->rows_max,
+    TRY(model_open_share(&engine->model, engine->kernels, &engine->source, options->rows_max,
                          logit_rows_max, weights, &share));
-    gguf_forget_data(engine->gguf); /* the weights are packed: the file is not read again */
+    model_source_forget(&engine->source); /* the weights are packed: the file is not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
         LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
@@ -462,8 +461,7 @@ void engine_close(struct engine *engine)
         ticket_table_deinit(&engine->tickets);
     }
     draft_model_close(engine->draft_model);
-    if (engine->draft_gguf != NULL)
-        gguf_close(engine->draft_gguf);
+    model_source_close(&engine->draft_source);
     if (engine->model != NULL)
         model_close(engine->model);
     if (engine->kernels != NULL)
@@ -476,8 +474,7 @@ void engine_close(struct engine *engine)
 #endif
     if (engine->vocab != NULL)
         vocab_destroy(engine->vocab);
-    if (engine->gguf != NULL)
-        gguf_close(engine->gguf);
+    model_source_close(&engine->source);
     mem_free(engine);
 }
 

@@ -498,13 +498,13 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
 
 /* Bytes of weights that a decode step reads. With an output layer of its own, a model reads only
  * the embeddings of the step's tokens. */
-static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
+static void bench_open_weights(struct bench *bench, const struct model_source *source,
                                const struct model_config *config)
 {
     struct tensor tensor;
     bench->result.step_bytes = config->weight_bytes;
-    if (gguf_get_tensor(gguf, "output.weight", &tensor) == STATUS_OK &&
-        gguf_get_tensor(gguf, "token_embd.weight", &tensor) == STATUS_OK)
+    if (model_source_get_tensor(source, "output.weight", &tensor) == STATUS_OK &&
+        model_source_get_tensor(source, "token_embd.weight", &tensor) == STATUS_OK)
         bench->result.step_bytes -= tensor.bytes;
     bench->result.int4 = *model_int4_sums(bench->model);
     bench->result.step_bytes -= bench->result.int4.file_bytes;
@@ -529,12 +529,13 @@ static bool bench_is_int8(struct bench *bench)
     return int8 > f32;
 }
 
-static enum status bench_open(struct bench *bench, const struct gguf *gguf, int64_t begin_us)
+static enum status bench_open(struct bench *bench, const struct model_source *source,
+                              int64_t begin_us)
 {
     const struct bench_options *options = &bench->result.options;
     struct model_config config;
     struct model_share whole;
-    TRY(model_config_read(&config, gguf));
+    TRY(model_config_read(&config, source));
     TRY(model_share_of(&whole, &config, 0, 1));
     bench->batch_max = 1;
     for (uint32_t i = 0; i < options->batch_count; i++)
@@ -549,7 +550,7 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
                                                  .trial = options->trial,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
-    TRY(model_open_share(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max,
+    TRY(model_open_share(&bench->model, bench->kernels, source, bench->rows_max, bench->batch_max,
                          options->weights, &whole));
     if (options->wants_ops && kernels_is_device(bench->kernels))
         FAIL(STATUS_UNSUPPORTED, "--ops: a device has no times of single operations");
@@ -557,7 +558,7 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
         FAIL(STATUS_UNSUPPORTED,
              "--no-early, --no-graphs, --few-stages and --carveout are for kernels of a device");
     bench->result.ready_seconds = (double)(clock_mono_us(clock_system()) - begin_us) / 1e6;
-    bench_open_weights(bench, gguf, &config);
+    bench_open_weights(bench, source, &config);
     TRY(bench_open_pages(bench, &config));
     bench->result.model = model_config(bench->model);
     bench->result.isa = kernels_isa(bench->kernels);
@@ -590,11 +591,11 @@ static void bench_close(struct bench *bench)
 
 static enum status bench_all(struct bench *bench, FILE *out)
 {
-    struct gguf *gguf;
+    struct model_source source;
     const int64_t begin_us = clock_mono_us(clock_system());
-    TRY(gguf_open(&gguf, bench->result.options.model));
-    enum status status = bench_open(bench, gguf, begin_us);
-    gguf_close(gguf);
+    TRY(model_source_open(&source, bench->result.options.model));
+    enum status status = bench_open(bench, &source, begin_us);
+    model_source_close(&source);
     TRY(status);
     const struct bench_machine begin = bench_machine_now();
     struct bench_result *result = &bench->result;

@@ -226,15 +226,15 @@ static enum status open_one(struct speculate *speculate, const struct model_conf
 
 static enum status run(struct speculate *speculate, FILE *out)
 {
-    struct gguf *gguf;
+    struct model_source source;
     struct model_config config;
     const struct bench_options *options = speculate->options;
     uint32_t room = options->gen > SPECULATE_PASSAGE ? options->gen : SPECULATE_PASSAGE;
     if (options->gen < 2)
         FAIL(STATUS_OUT_OF_RANGE, "--gen: must be at least 2, since rates begin after one token");
-    TRY(gguf_open(&gguf, options->model));
-    enum status status = model_config_read(&config, gguf);
-    gguf_close(gguf);
+    TRY(model_source_open(&source, options->model));
+    enum status status = model_config_read(&config, &source);
+    model_source_close(&source);
     TRY(status);
     speculate->vocab = config.vocab;
     for (uint32_t on = 0; on < 2; on++) {

@@ -47,8 +47,8 @@ enum status draft_model_open(struct draft_model **out, const struct draft_model_
 {
     enum status status = STATUS_OK;
     struct model_config config;
-    TRY(open_check_vocab(options->gguf, options->vocab));
-    TRY(model_config_read(&config, options->gguf));
+    TRY(open_check_vocab(options->source->gguf, options->vocab));
+    TRY(model_config_read(&config, options->source));
     if (config.context < options->context)
         FAIL(STATUS_UNSUPPORTED, "the draft model has a context of %u tokens, %u are served",
              config.context, options->context);
@@ -59,7 +59,7 @@ enum status draft_model_open(struct draft_model **out, const struct draft_model_
     uint32_t rows = options->rows_max < DRAFT_MODEL_ROWS ? options->rows_max : DRAFT_MODEL_ROWS;
     uint32_t logit_rows = rows < options->places ? rows : options->places;
     TRY_OUT(open_pages(draft, options, &config));
-    TRY_OUT(model_open(&draft->model, options->kernels, options->gguf, rows, logit_rows));
+    TRY_OUT(model_open(&draft->model, options->kernels, options->source, rows, logit_rows));
     const struct draft_guess_options guess_options = {
         .model = draft->model,
         .has_own_noise = options->has_own_noise,

@@ -15,7 +15,7 @@
 #include "engine/models/vocab.h"
 
 struct draft_model_options {
-    const struct gguf *gguf;
+    const struct model_source *source;
     const struct vocab *vocab; /* of the large model */
     struct kernels *kernels;   /* with a cols_max for both models */
     enum kv_type kv_type;

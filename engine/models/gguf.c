@@ -551,6 +551,17 @@ bool gguf_has(const struct gguf *gguf, const char *key)
     return gguf_find(gguf, key) != NULL;
 }
 
+uint32_t gguf_key_count(const struct gguf *gguf)
+{
+    return gguf->key_count;
+}
+
+struct slice gguf_key_at(const struct gguf *gguf, uint32_t index)
+{
+    ASSERT(index < gguf->key_count);
+    return gguf->keys[index].name;
+}
+
 enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out)
 {
     const struct gguf_key *found;
@@ -621,6 +632,12 @@ enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf
     return STATUS_OK;
 }
 
+bool gguf_is_array(const struct gguf *gguf, const char *key)
+{
+    const struct gguf_key *found = gguf_find(gguf, key);
+    return found != NULL && found->type == GGUF_ARRAY;
+}
+
 /* Takes the next bytes of an array. They were checked when the file was parsed; this checks that
  * the caller does not read past the end. */
 static enum status array_take(struct gguf_array *array, size_t bytes, const char **out)
@@ -660,6 +677,22 @@ enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out)
     if (magnitude > (uint64_t)INT32_MAX + (is_negative ? 1 : 0))
         FAIL(STATUS_CORRUPT, "model file: an array element does not fit 32 bits");
     *out = (int32_t)(is_negative ? -(int64_t)magnitude : (int64_t)magnitude);
+    return STATUS_OK;
+}
+
+enum status gguf_array_next_u32(struct gguf_array *array, uint32_t *out)
+{
+    int32_t value = 0;
+    if (array->element_type == GGUF_BOOL) {
+        const char *byte = NULL;
+        TRY(array_take(array, 1, &byte));
+        *out = (uint32_t)*byte;
+        return STATUS_OK;
+    }
+    TRY(gguf_array_next_i32(array, &value));
+    if (value < 0)
+        FAIL(STATUS_CORRUPT, "model file: an array element is %d, below 0", value);
+    *out = (uint32_t)value;
     return STATUS_OK;
 }
 

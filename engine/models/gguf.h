@@ -35,6 +35,9 @@ enum status gguf_get_f32(const struct gguf *gguf, const char *key, float *out);
 enum status gguf_get_bool(const struct gguf *gguf, const char *key, bool *out);
 enum status gguf_get_string(const struct gguf *gguf, const char *key, struct slice *out);
 bool gguf_has(const struct gguf *gguf, const char *key);
+uint32_t gguf_key_count(const struct gguf *gguf);
+/* Returns the name of key `index` (below the count), in the file's order. */
+struct slice gguf_key_at(const struct gguf *gguf, uint32_t index);
 
 /* Arrays. Strings have different lengths, so an array of them is walked in order:
  *     struct gguf_array a; gguf_get_array(g, "tokenizer.ggml.tokens", &a);
@@ -46,10 +49,13 @@ struct gguf_array {
     const char *end;
 };
 enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf_array *out);
+bool gguf_is_array(const struct gguf *gguf, const char *key); /* false when there is no such key */
 /* The next element; CORRUPT when its type differs or it does not fit, OUT_OF_RANGE after the last
  * one. Floats are not checked: NaN is possible. */
 enum status gguf_array_next_string(struct gguf_array *array, struct slice *out);
 enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out);
+/* The same; a bool is 0 or 1. */
+enum status gguf_array_next_u32(struct gguf_array *array, uint32_t *out);
 enum status gguf_array_next_f32(struct gguf_array *array, float *out);
 
 /* NOT_FOUND when there is no such tensor. */

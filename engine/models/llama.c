@@ -114,7 +114,8 @@ static struct model_part open_part(const struct model *model, enum llama_dim dim
     }
 }
 
-static enum status open_layer(struct model *model, const struct gguf *gguf, uint32_t index)
+static enum status open_layer(struct model *model, const struct model_source *source,
+                              uint32_t index)
 {
     struct llama *llama = model->state;
     for (uint32_t t = 0; t < LAYER_TENSOR_COUNT; t++) {
@@ -124,10 +125,10 @@ static enum status open_layer(struct model *model, const struct gguf *gguf, uint
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", index, tensor->name);
         if (tensor->cols == DIM_NONE)
-            TRY(model_arch_vector(model, gguf, name, rows, place));
+            TRY(model_arch_vector(model, source, name, rows, place));
         else
             TRY(model_arch_layer_part(
-                model, gguf, name, rows, open_dim(&model->config, tensor->cols),
+                model, source, name, rows, open_dim(&model->config, tensor->cols),
                 open_part(model, tensor->rows), open_part(model, tensor->cols), place));
     }
     return STATUS_OK;
@@ -135,15 +136,15 @@ static enum status open_layer(struct model *model, const struct gguf *gguf, uint
 
 /* base^(-2i ÷ dims), each divided by its factor if the file has factors (with which Llama 3.1 and
  * later stretch the low frequencies). */
-static enum status open_frequencies(struct model *model, const struct gguf *gguf)
+static enum status open_frequencies(struct model *model, const struct model_source *source)
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
     const uint32_t pairs = config->rope_dims / 2;
     float frequencies[LIMIT_HEAD_DIM / 2];
     struct tensor factors;
-    if (gguf_get_tensor(gguf, "rope_freqs.weight", &factors) == STATUS_OK)
-        TRY(model_arch_vector_read(gguf, "rope_freqs.weight", pairs, frequencies));
+    if (model_source_get_tensor(source, "rope_freqs.weight", &factors) == STATUS_OK)
+        TRY(model_arch_vector_read(source, "rope_freqs.weight", pairs, frequencies));
     else
         for (uint32_t i = 0; i < pairs; i++)
             frequencies[i] = 1.0f;
@@ -155,24 +156,24 @@ static enum status open_frequencies(struct model *model, const struct gguf *gguf
                  "above 0",
                  (double)factor);
         double exponent = -2.0 * i / config->rope_dims;
-        frequencies[i] = (float)(pow((double)config->rope_base, exponent) / (double)factor);
+        frequencies[i] = (float)(pow((double)config->ropes[0].base, exponent) / (double)factor);
     }
     TRY(model_arch_buffer(model, 1, pairs, &llama->frequencies));
     kernels_upload(model->kernels, llama->frequencies, frequencies, pairs * sizeof *frequencies);
     return STATUS_OK;
 }
 
-static enum status open_output(struct model *model, const struct gguf *gguf)
+static enum status open_output(struct model *model, const struct model_source *source)
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
     struct tensor own;
-    TRY(model_arch_vector(model, gguf, "output_norm.weight", config->width, &llama->output_norm));
+    TRY(model_arch_vector(model, source, "output_norm.weight", config->width, &llama->output_norm));
     llama->output = &llama->embedding;
-    bool is_tied = gguf_get_tensor(gguf, "output.weight", &own) != STATUS_OK;
+    bool is_tied = model_source_get_tensor(source, "output.weight", &own) != STATUS_OK;
     if (!is_tied || model->share.count > 1) {
         TRY(model_arch_matrix_part(
-            model, gguf, is_tied ? "token_embd.weight" : "output.weight", config->vocab,
+            model, source, is_tied ? "token_embd.weight" : "output.weight", config->vocab,
             config->width, (struct model_part){model->share.vocab_begin, model->share.vocab},
             (struct model_part){0, config->width}, &llama->own_output));
         llama->output = &llama->own_output;
@@ -231,12 +232,12 @@ static bool open_knows(const struct model_config *config, struct slice name)
 
 /* Refuses a tensor that would not be used, by name: the model (with biases, experts, or more layers
  * than the key says) would be computed wrongly without it. */
-static enum status open_refuse_unknown(const struct model *model, const struct gguf *gguf)
+static enum status open_refuse_unknown(const struct model *model, const struct model_source *source)
 {
-    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
+    for (uint32_t i = 0; i < model_source_tensor_count(source); i++) {
         struct slice name;
         struct tensor tensor;
-        gguf_tensor_at(gguf, i, &name, &tensor);
+        model_source_tensor_at(source, i, &name, &tensor);
         if (!open_knows(&model->config, name))
             FAIL(STATUS_UNSUPPORTED,
                  "model file: tensor '%.*s' is not part of a llama model of %u layers as "
@@ -246,20 +247,20 @@ static enum status open_refuse_unknown(const struct model *model, const struct g
     return STATUS_OK;
 }
 
-static enum status open_all(struct model *model, const struct gguf *gguf)
+static enum status open_all(struct model *model, const struct model_source *source)
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
-    TRY(open_refuse_unknown(model, gguf));
+    TRY(open_refuse_unknown(model, source));
     llama->layers = mem_zalloc(config->layers, sizeof *llama->layers);
     if (llama->layers == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u layers", config->layers);
-    TRY(model_arch_matrix(model, gguf, "token_embd.weight", config->vocab, config->width,
+    TRY(model_arch_matrix(model, source, "token_embd.weight", config->vocab, config->width,
                           &llama->embedding));
-    TRY(open_output(model, gguf));
-    TRY(open_frequencies(model, gguf));
+    TRY(open_output(model, source));
+    TRY(open_frequencies(model, source));
     for (uint32_t i = 0; i < config->layers; i++)
-        TRY(open_layer(model, gguf, i));
+        TRY(open_layer(model, source, i));
     return open_buffers(model);
 }
 
@@ -293,12 +294,12 @@ static void llama_close(struct model *model)
     model->state = NULL;
 }
 
-static enum status llama_open(struct model *model, const struct gguf *gguf)
+static enum status llama_open(struct model *model, const struct model_source *source)
 {
     model->state = mem_zalloc(1, sizeof(struct llama));
     if (model->state == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory");
-    enum status status = open_all(model, gguf);
+    enum status status = open_all(model, source);
     if (status != STATUS_OK)
         llama_close(model);
     return status;
@@ -330,7 +331,7 @@ static void forward_normed(struct model *model, const float *norm, const struct 
                                                          .weights = {weight},
                                                          .y = {y},
                                                          .norm = norm,
-                                                         .epsilon = model->config.rms_epsilon});
+                                                         .epsilon = model->config.norm_epsilon});
 }
 
 /* Adds x · weightᵀ to the residual stream. With several ranks only the first adds its part to the
@@ -368,7 +369,7 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                                          .weights = {&layer->k, &layer->v, &layer->q},
                                          .y = {llama->k, llama->v, llama->q},
                                          .norm = layer->attn_norm,
-                                         .epsilon = config->rms_epsilon});
+                                         .epsilon = config->norm_epsilon});
     kernels_kv_write(model->kernels,
                      &(struct kv_write_args){.k = llama->k,
                                              .v = llama->v,
@@ -423,17 +424,17 @@ static void forward_attention(struct model *model, const struct model_batch *bat
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
-    kernels_attention(model->kernels,
-                      &(struct attention_args){.q = llama->q,
-                                               .out = llama->attended,
-                                               .rows = batch->rows,
-                                               .heads = model->share.heads,
-                                               .layer = index,
-                                               .scale = 1.0f / sqrtf((float)config->head_dim),
-                                               .kv = batch->kv,
-                                               .groups = batch->groups,
-                                               .is_wanted = is_wanted,
-                                               .window = config->window});
+    kernels_attention(model->kernels, &(struct attention_args){
+                                          .q = llama->q,
+                                          .out = llama->attended,
+                                          .rows = batch->rows,
+                                          .heads = model->share.heads,
+                                          .layer = index,
+                                          .scale = config->attention_scale,
+                                          .kv = batch->kv,
+                                          .groups = batch->groups,
+                                          .is_wanted = is_wanted,
+                                          .window = config->kinds[config->kind_of[index]].window});
     forward_add(model, llama->attended, &llama->layers[index].attn_output, batch->rows);
 }
 
@@ -448,7 +449,7 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
                                                          .y = {llama->gate},
                                                          .is_gated = true,
                                                          .norm = layer->ffn_norm,
-                                                         .epsilon = model->config.rms_epsilon});
+                                                         .epsilon = model->config.norm_epsilon});
     forward_add(model, llama->gate, &layer->down, rows);
 }
 

@@ -1,5 +1,6 @@
 #include "engine/models/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ const char *model_weights_name(enum model_weights weights)
 /* --- hyper-parameters --- */
 
 struct config_reader {
-    const struct gguf *gguf;
+    const struct model_source *source;
     const char *architecture;
     char key[64]; /* "<architecture>.<name>" of the last call of config_key */
 };
@@ -58,8 +59,8 @@ static enum status config_count(struct config_reader *reader, const char *name, 
 {
     const char *key = config_key(reader, name);
     *out = fallback;
-    if (fallback == 0 || gguf_has(reader->gguf, key))
-        TRY(gguf_get_u32(reader->gguf, key, out));
+    if (fallback == 0 || model_source_has(reader->source, key))
+        TRY(model_source_get_u32(reader->source, key, out));
     if (*out < 1 || *out > max)
         FAIL(STATUS_CORRUPT, "model file: key '%s' is %u, it must be from 1 to %u", key, *out, max);
     return STATUS_OK;
@@ -70,8 +71,8 @@ static enum status config_real(struct config_reader *reader, const char *name, f
 {
     const char *key = config_key(reader, name);
     *out = fallback;
-    if (fallback == 0 || gguf_has(reader->gguf, key))
-        TRY(gguf_get_f32(reader->gguf, key, out));
+    if (fallback == 0 || model_source_has(reader->source, key))
+        TRY(model_source_get_f32(reader->source, key, out));
     if (!(*out >= min) || !(*out <= max))
         FAIL(STATUS_CORRUPT, "model file: key '%s' is %g, it must be from %g to %g", key,
              (double)*out, (double)min, (double)max);
@@ -95,9 +96,9 @@ static bool config_is_off(const struct config_reader *reader, float off)
 {
     uint32_t count;
     float real;
-    if (gguf_get_u32(reader->gguf, reader->key, &count) == STATUS_OK)
+    if (model_source_get_u32(reader->source, reader->key, &count) == STATUS_OK)
         real = (float)count;
-    else if (gguf_get_f32(reader->gguf, reader->key, &real) != STATUS_OK)
+    else if (model_source_get_f32(reader->source, reader->key, &real) != STATUS_OK)
         return false;
     return real == 0 || real == off;
 }
@@ -108,12 +109,12 @@ static enum status config_refuse_features(struct config_reader *reader)
     struct slice scaling;
     for (size_t i = 0; i < sizeof CONFIG_FEATURES / sizeof CONFIG_FEATURES[0]; i++) {
         const char *key = config_key(reader, CONFIG_FEATURES[i].name);
-        if (gguf_has(reader->gguf, key) && !config_is_off(reader, CONFIG_FEATURES[i].off))
+        if (model_source_has(reader->source, key) && !config_is_off(reader, CONFIG_FEATURES[i].off))
             FAIL(STATUS_UNSUPPORTED, "model file: '%s' is not supported", key);
     }
     const char *key = config_key(reader, "rope.scaling.type");
-    if (gguf_has(reader->gguf, key)) {
-        TRY(gguf_get_string(reader->gguf, key, &scaling));
+    if (model_source_has(reader->source, key)) {
+        TRY(model_source_get_string(reader->source, key, &scaling));
         if (!slice_is(scaling, "none"))
             FAIL(STATUS_UNSUPPORTED,
                  "model file: '%s' is set: only unscaled rotary positions and 'rope_freqs.weight' "
@@ -127,15 +128,18 @@ static enum status config_refuse_features(struct config_reader *reader)
  * before it. The window holds in all layers: a file with a pattern of layers is refused. */
 static enum status config_window(struct model_config *out, struct config_reader *reader)
 {
+    uint32_t window = 0;
     const char *key = config_key(reader, "attention.sliding_window");
-    if (gguf_has(reader->gguf, key))
-        TRY(gguf_get_u32(reader->gguf, key, &out->window));
-    if (out->window >= out->context)
-        out->window = 0;
+    if (model_source_has(reader->source, key))
+        TRY(model_source_get_u32(reader->source, key, &window));
+    if (window >= out->context)
+        window = 0;
     key = config_key(reader, "attention.sliding_window_pattern");
-    if (out->window > 0 && gguf_has(reader->gguf, key))
+    if (window > 0 && model_source_has(reader->source, key))
         FAIL(STATUS_UNSUPPORTED, "model file: '%s' is not supported: a window is of all layers",
              key);
+    out->kind_count = 1; /* of all layers: kind_of is all zeros */
+    out->kinds[0] = (struct layer_kind){.window = window, .frequencies = 0, .has_rope = true};
     return STATUS_OK;
 }
 
@@ -162,15 +166,16 @@ static enum status config_attention(struct model_config *out, struct config_read
     if (out->rope_dims > out->head_dim || out->rope_dims % 2 != 0)
         FAIL(STATUS_CORRUPT, "model file: %u rotated dimensions in heads of %u: odd or too many",
              out->rope_dims, out->head_dim);
-    return config_real(reader, "rope.freq_base", 1.0f, 1e12f, 10000.0f, &out->rope_base);
+    out->attention_scale = 1.0f / sqrtf((float)out->head_dim);
+    return config_real(reader, "rope.freq_base", 1.0f, 1e12f, 10000.0f, &out->ropes[0].base);
 }
 
 /* The embedding table, the list of tokens and the key must agree on the vocabulary. */
 static enum status config_vocab(struct model_config *out, struct config_reader *reader)
 {
     struct tensor table;
-    struct gguf_array tokens;
-    TRY(gguf_get_tensor(reader->gguf, "token_embd.weight", &table));
+    uint64_t tokens;
+    TRY(model_source_get_tensor(reader->source, "token_embd.weight", &table));
     if (table.dim_count != 2 || table.dims[0] != out->width || table.dims[1] > LIMIT_VOCAB)
         FAIL(STATUS_CORRUPT,
              "model file: 'token_embd.weight' is %llu x %llu, it must be %u x at most %d",
@@ -181,21 +186,21 @@ static enum status config_vocab(struct model_config *out, struct config_reader *
     if (out->vocab != rows)
         FAIL(STATUS_CORRUPT, "model file: a vocabulary of %u, but %u rows of embeddings",
              out->vocab, rows);
-    if (gguf_has(reader->gguf, "tokenizer.ggml.tokens")) {
-        TRY(gguf_get_array(reader->gguf, "tokenizer.ggml.tokens", &tokens));
-        if (tokens.count != rows)
+    if (model_source_has(reader->source, "tokenizer.ggml.tokens")) {
+        TRY(model_source_get_length(reader->source, "tokenizer.ggml.tokens", &tokens));
+        if (tokens != rows)
             FAIL(STATUS_CORRUPT, "model file: %llu tokens, but %u rows of embeddings",
-                 (unsigned long long)tokens.count, rows);
+                 (unsigned long long)tokens, rows);
     }
     return STATUS_OK;
 }
 
 /* A readable name: general.name if it is plain text, cut at a whole character. */
-static void config_name(struct model_config *out, const struct gguf *gguf)
+static void config_name(struct model_config *out, const struct model_source *source)
 {
     struct slice name;
-    bool is_plain = gguf_get_string(gguf, "general.name", &name) == STATUS_OK && name.length > 0 &&
-                    utf8_is_valid(name.bytes, name.length);
+    bool is_plain = model_source_get_string(source, "general.name", &name) == STATUS_OK &&
+                    name.length > 0 && utf8_is_valid(name.bytes, name.length);
     for (size_t i = 0; is_plain && i < name.length; i++)
         is_plain = (unsigned char)name.bytes[i] >= 0x20 && name.bytes[i] != 0x7f;
     if (!is_plain)
@@ -208,11 +213,11 @@ static void config_name(struct model_config *out, const struct gguf *gguf)
     out->name[name.length] = '\0';
 }
 
-static enum status config_architecture(struct model_config *out, const struct gguf *gguf,
+static enum status config_architecture(struct model_config *out, const struct model_source *source,
                                        const struct model_arch **arch)
 {
     struct slice name;
-    TRY(gguf_get_string(gguf, "general.architecture", &name));
+    TRY(model_source_get_string(source, "general.architecture", &name));
     *arch = NULL;
     for (size_t i = 0; i < sizeof MODEL_ARCHES / sizeof MODEL_ARCHES[0]; i++)
         if (slice_is(name, MODEL_ARCHES[i]->name))
@@ -224,26 +229,27 @@ static enum status config_architecture(struct model_config *out, const struct gg
     return STATUS_OK;
 }
 
-static enum status config_read(struct model_config *out, const struct gguf *gguf,
+static enum status config_read(struct model_config *out, const struct model_source *source,
                                const struct model_arch **arch)
 {
     memset(out, 0, sizeof *out);
-    TRY(config_architecture(out, gguf, arch));
-    struct config_reader reader = {.gguf = gguf, .architecture = (*arch)->name};
+    out->embed_scale = 1;
+    TRY(config_architecture(out, source, arch));
+    struct config_reader reader = {.source = source, .architecture = (*arch)->name};
     TRY(config_refuse_features(&reader));
     TRY(config_count(&reader, "block_count", LIMIT_LAYERS, 0, &out->layers));
     TRY(config_count(&reader, "embedding_length", LIMIT_WIDTH, 0, &out->width));
     TRY(config_count(&reader, "feed_forward_length", LIMIT_HIDDEN, 0, &out->hidden));
     TRY(config_count(&reader, "context_length", LIMIT_CONTEXT, 0, &out->context));
     TRY(config_real(&reader, "attention.layer_norm_rms_epsilon", 1e-12f, 0.1f, 0,
-                    &out->rms_epsilon));
+                    &out->norm_epsilon));
     TRY(config_attention(out, &reader));
     TRY(config_window(out, &reader));
     TRY(config_vocab(out, &reader));
-    config_name(out, gguf);
-    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
+    config_name(out, source);
+    for (uint32_t i = 0; i < model_source_tensor_count(source); i++) {
         struct tensor tensor;
-        gguf_tensor_at(gguf, i, NULL, &tensor);
+        model_source_tensor_at(source, i, NULL, &tensor);
         /* No overflow: all tensors together are in the file, with at least half a
          * byte an element. */
         out->weight_bytes += tensor.bytes;
@@ -252,10 +258,10 @@ static enum status config_read(struct model_config *out, const struct gguf *gguf
     return STATUS_OK;
 }
 
-enum status model_config_read(struct model_config *out, const struct gguf *gguf)
+enum status model_config_read(struct model_config *out, const struct model_source *source)
 {
     const struct model_arch *arch;
-    return config_read(out, gguf, &arch);
+    return config_read(out, source, &arch);
 }
 
 uint32_t model_cols_max(const struct model_config *config)
@@ -267,14 +273,15 @@ uint32_t model_cols_max(const struct model_config *config)
 
 /* --- the model --- */
 
-enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                       uint32_t rows_max, uint32_t logit_rows_max)
+enum status model_open(struct model **out, struct kernels *kernels,
+                       const struct model_source *source, uint32_t rows_max,
+                       uint32_t logit_rows_max)
 {
     struct model_config config;
     struct model_share whole;
-    TRY(model_config_read(&config, gguf));
+    TRY(model_config_read(&config, source));
     TRY(model_share_of(&whole, &config, 0, 1));
-    return model_open_share(out, kernels, gguf, rows_max, logit_rows_max, MODEL_WEIGHTS_FILE,
+    return model_open_share(out, kernels, source, rows_max, logit_rows_max, MODEL_WEIGHTS_FILE,
                             &whole);
 }
 
@@ -315,8 +322,9 @@ static void open_free(struct model *model)
     mem_free(model);
 }
 
-enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                             uint32_t rows_max, uint32_t logit_rows_max, enum model_weights weights,
+enum status model_open_share(struct model **out, struct kernels *kernels,
+                             const struct model_source *source, uint32_t rows_max,
+                             uint32_t logit_rows_max, enum model_weights weights,
                              const struct model_share *share)
 {
     ASSERT(rows_max >= 1);
@@ -331,13 +339,13 @@ enum status model_open_share(struct model **out, struct kernels *kernels, const 
     model->rows_max = rows_max;
     model->logit_rows_max = logit_rows_max;
     model->told_us = clock_mono_us(clock_system());
-    enum status status = config_read(&model->config, gguf, &model->arch);
+    enum status status = config_read(&model->config, source, &model->arch);
     if (status == STATUS_OK)
         status = open_check(model);
     if (status == STATUS_OK)
         status = open_wanted(model);
     if (status == STATUS_OK)
-        status = model->arch->open(model, gguf);
+        status = model->arch->open(model, source);
     if (status != STATUS_OK) {
         open_free(model);
         return status;
@@ -396,6 +404,17 @@ static void forward_check(const struct model *model, const struct model_batch *b
         ASSERT(batch->logit_row[i] < batch->rows);
 }
 
+/* The largest window of any layer; 0 if some layer has none. */
+static uint32_t forward_window(const struct model_config *config)
+{
+    uint32_t largest = config->kinds[0].window;
+    for (uint32_t i = 1; i < config->kind_count; i++) {
+        const uint32_t window = config->kinds[i].window;
+        largest = largest == 0 || window == 0 ? 0 : window > largest ? window : largest;
+    }
+    return largest;
+}
+
 static void forward_run(void *context)
 {
     struct model *model = context;
@@ -418,7 +437,7 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
                                       .logit_rows = batch->logit_rows,
                                       .logit_rows_max = model->logit_rows_max,
                                       .heads = model->share.heads,
-                                      .window = model->config.window,
+                                      .window = forward_window(&model->config),
                                       .logit_row = batch->logit_row,
                                       .layers = batch->layers,
                                       .has_sums = model->share.count > 1};

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "config/base/pulse.h"
-#include "engine/models/gguf.h"
 #include "engine/models/model_share.h"
+#include "engine/models/model_source.h"
 #include "engine/models/model_types.h"
 #include "kernels/kernels.h"
 
@@ -24,7 +24,7 @@ const char *model_weights_name(enum model_weights weights);
 /* Reads only the hyper-parameters, and checks each against its range, the others and the
  * embedding table. UNSUPPORTED names the architecture or feature that is not supported, CORRUPT
  * the key that is wrong. */
-enum status model_config_read(struct model_config *out, const struct gguf *gguf);
+enum status model_config_read(struct model_config *out, const struct model_source *source);
 
 /* The widest input of a linear layer; kernels_options.cols_max must be at least this. */
 uint32_t model_cols_max(const struct model_config *config);
@@ -32,13 +32,15 @@ uint32_t model_cols_max(const struct model_config *config);
 /* Checks the shape and type of every tensor, and packs the weights. `rows_max` is the largest
  * batch, `logit_rows_max` the most rows of one batch with logits. The file may be closed
  * afterwards. Errors as model_config_read; CORRUPT or UNSUPPORTED for a tensor; NO_MEMORY. */
-enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                       uint32_t rows_max, uint32_t logit_rows_max);
+enum status model_open(struct model **out, struct kernels *kernels,
+                       const struct model_source *source, uint32_t rows_max,
+                       uint32_t logit_rows_max);
 /* Opens one rank's share of the model. Pages have the share's KV heads. Every rank must be given
  * the same batches, with kernels whose ranks these are; only rank 0 has logits. Groups of 4-bit
  * codes are of the share's own inputs. Errors also as model_int4_make. */
-enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                             uint32_t rows_max, uint32_t logit_rows_max, enum model_weights weights,
+enum status model_open_share(struct model **out, struct kernels *kernels,
+                             const struct model_source *source, uint32_t rows_max,
+                             uint32_t logit_rows_max, enum model_weights weights,
                              const struct model_share *share);
 void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);

@@ -8,20 +8,20 @@
 #include "config/base/mem.h"
 #include "engine/models/model_int4.h"
 
-enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
-                              uint32_t rows, uint32_t cols, struct weight *out)
+enum status model_arch_matrix(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t rows, uint32_t cols, struct weight *out)
 {
-    return model_arch_matrix_part(model, gguf, name, rows, cols, (struct model_part){0, rows},
+    return model_arch_matrix_part(model, source, name, rows, cols, (struct model_part){0, rows},
                                   (struct model_part){0, cols}, out);
 }
 
 /* This rank's part of the file's matrix; `*memory` (mem_free) has its bytes if they were copied. */
-static enum status matrix_view(const struct gguf *gguf, const char *name, uint32_t rows,
+static enum status matrix_view(const struct model_source *source, const char *name, uint32_t rows,
                                uint32_t cols, struct model_part of_rows, struct model_part of_cols,
                                struct tensor *out, void **memory)
 {
     *memory = NULL;
-    TRY(gguf_get_tensor(gguf, name, out));
+    TRY(model_source_get_tensor(source, name, out));
     if (out->dim_count != 2 || out->dims[0] != cols || out->dims[1] != rows)
         FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
              (unsigned long long)out->dims[0], (unsigned long long)out->dims[1], cols, rows);
@@ -57,31 +57,34 @@ static enum status matrix_pack(struct model *model, struct tensor *tensor, const
     return STATUS_OK;
 }
 
-static enum status matrix_open(struct model *model, const struct gguf *gguf, const char *name,
-                               uint32_t rows, uint32_t cols, struct model_part of_rows,
-                               struct model_part of_cols, bool may_code, struct weight *out)
+static enum status matrix_open(struct model *model, const struct model_source *source,
+                               const char *name, uint32_t rows, uint32_t cols,
+                               struct model_part of_rows, struct model_part of_cols, bool may_code,
+                               struct weight *out)
 {
     struct tensor tensor;
     void *memory;
-    TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
+    TRY(matrix_view(source, name, rows, cols, of_rows, of_cols, &tensor, &memory));
     const enum status status = matrix_pack(model, &tensor, name, may_code, out);
     mem_free(memory);
     return status;
 }
 
-enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
-                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
-                                   struct model_part of_cols, struct weight *out)
+enum status model_arch_matrix_part(struct model *model, const struct model_source *source,
+                                   const char *name, uint32_t rows, uint32_t cols,
+                                   struct model_part of_rows, struct model_part of_cols,
+                                   struct weight *out)
 {
-    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, false, out);
+    return matrix_open(model, source, name, rows, cols, of_rows, of_cols, false, out);
 }
 
-enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
-                                  uint32_t rows, uint32_t cols, struct model_part of_rows,
-                                  struct model_part of_cols, struct weight *out)
+enum status model_arch_layer_part(struct model *model, const struct model_source *source,
+                                  const char *name, uint32_t rows, uint32_t cols,
+                                  struct model_part of_rows, struct model_part of_cols,
+                                  struct weight *out)
 {
     const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
-    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, may_code, out);
+    return matrix_open(model, source, name, rows, cols, of_rows, of_cols, may_code, out);
 }
 
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
@@ -96,11 +99,11 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
     return true;
 }
 
-enum status model_arch_vector_read(const struct gguf *gguf, const char *name, uint32_t count,
-                                   float *out)
+enum status model_arch_vector_read(const struct model_source *source, const char *name,
+                                   uint32_t count, float *out)
 {
     struct tensor tensor;
-    TRY(gguf_get_tensor(gguf, name, &tensor));
+    TRY(model_source_get_tensor(source, name, &tensor));
     if (tensor.dim_count != 1 || tensor.dims[0] != count)
         FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu values, it must have %u", name,
              (unsigned long long)tensor.dims[0], count);
@@ -114,13 +117,13 @@ enum status model_arch_vector_read(const struct gguf *gguf, const char *name, ui
     return STATUS_OK;
 }
 
-enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
-                              uint32_t count, float **out)
+enum status model_arch_vector(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t count, float **out)
 {
     float *values = mem_zalloc(count, sizeof *values);
     if (values == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u values", count);
-    enum status status = model_arch_vector_read(gguf, name, count, values);
+    enum status status = model_arch_vector_read(source, name, count, values);
     if (status == STATUS_OK)
         status = model_arch_buffer(model, 1, count, out);
     if (status == STATUS_OK)

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "config/base/pulse.h"
-#include "engine/models/gguf.h"
 #include "engine/models/model_share.h"
+#include "engine/models/model_source.h"
 #include "engine/models/model_types.h"
 
 struct model;
@@ -17,7 +17,7 @@ struct model;
 struct model_arch {
     const char *name; /* general.architecture */
     /* Fills model->state from the file, or fails after freeing what it took. */
-    enum status (*open)(struct model *model, const struct gguf *gguf);
+    enum status (*open)(struct model *model, const struct model_source *source);
     void (*close)(struct model *model);
     /* Computes logits into model->logits. A device may repeat what an earlier call of a batch
      * of the same shape asked of it (kernels_step_run), so only operations of the kernels may
@@ -49,30 +49,32 @@ struct model {
 };
 
 /* Packs a matrix [rows][cols] of the file for the kernels. CORRUPT when its shape differs. */
-enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
-                              uint32_t rows, uint32_t cols, struct weight *out);
+enum status model_arch_matrix(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t rows, uint32_t cols, struct weight *out);
 
 /* The same for this rank's part of a matrix, cut by rows or by columns; the other one is whole. */
-enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
-                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
-                                   struct model_part of_cols, struct weight *out);
+enum status model_arch_matrix_part(struct model *model, const struct model_source *source,
+                                   const char *name, uint32_t rows, uint32_t cols,
+                                   struct model_part of_rows, struct model_part of_cols,
+                                   struct weight *out);
 
 /* The same for a matrix of a layer, which becomes 4-bit codes with MODEL_WEIGHTS_INT4. */
-enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
-                                  uint32_t rows, uint32_t cols, struct model_part of_rows,
-                                  struct model_part of_cols, struct weight *out);
+enum status model_arch_layer_part(struct model *model, const struct model_source *source,
+                                  const char *name, uint32_t rows, uint32_t cols,
+                                  struct model_part of_rows, struct model_part of_cols,
+                                  struct weight *out);
 
 /* Counts `bytes` more of the file as packed; logs "model_loading" once a second. Whether it did. */
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);
 
 /* Loads a vector of `count` float32 values into memory of the kernels (kernels_buffer_destroy).
  * CORRUPT when its length differs or a value is not finite, UNSUPPORTED for another type. */
-enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
-                              uint32_t count, float **out);
+enum status model_arch_vector(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t count, float **out);
 
 /* The same into the caller's memory [count]. */
-enum status model_arch_vector_read(const struct gguf *gguf, const char *name, uint32_t count,
-                                   float *out);
+enum status model_arch_vector_read(const struct model_source *source, const char *name,
+                                   uint32_t count, float *out);
 
 /* Allocates `rows` × `cols` float32 values for the activations of a step. */
 enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out);

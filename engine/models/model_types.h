@@ -9,12 +9,26 @@
 
 #include <stdint.h>
 
+#include "config/base/limits.h"
 #include "kernels/kernels.h"
 
 /* How the matrices of layers are packed: as they are in the file, or with f32, f16, bf16 and q8_0
  * turned into 4-bit codes by groups of 128 inputs (model_int4). The embedding table and the output
  * layer stay as they are. */
 enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4 };
+
+/* How positions become angles. */
+struct model_rope {
+    float base;
+};
+
+/* What a layer's attention does with positions. */
+struct layer_kind {
+    uint32_t window;     /* tokens that a row attends to, its own included; 0 = all before it */
+    uint8_t frequencies; /* index in model_config.ropes */
+    bool has_rope;       /* whether positions rotate q and k */
+};
+enum { MODEL_KINDS = 2 }; /* at most, in one model */
 
 struct model_config {
     char architecture[32];
@@ -24,13 +38,21 @@ struct model_config {
     uint32_t heads;
     uint32_t kv_heads;
     uint32_t head_dim;
-    uint32_t hidden; /* feed-forward length */
+    uint32_t rope_dims;
+    uint32_t hidden; /* feed-forward length, of one expert where there are experts */
     uint32_t vocab;
     uint32_t context; /* tokens */
-    uint32_t window;  /* tokens that a row attends to, its own included; 0 = all before it */
-    float rms_epsilon;
-    float rope_base;
-    uint32_t rope_dims;
+    uint32_t experts; /* of a layer; 0 = dense layers */
+    uint32_t experts_used;
+    uint32_t kind_count;
+    struct layer_kind kinds[MODEL_KINDS]; /* [kind_count] */
+    uint8_t kind_of[LIMIT_LAYERS];        /* [layers] indexes in kinds */
+    struct model_rope ropes[MODEL_KINDS];
+    float embed_scale; /* of the embeddings; 1 = none */
+    float attention_scale;
+    float attention_softcap; /* 0 = none */
+    float logit_softcap;     /* 0 = none */
+    float norm_epsilon;
     uint64_t weight_bytes; /* of all tensors in the file */
     uint64_t parameters;
 };

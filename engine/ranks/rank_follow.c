@@ -6,8 +6,8 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/populate.h"
-#include "engine/models/gguf.h"
 #include "engine/models/model.h"
+#include "engine/models/model_source.h"
 #include "engine/ranks/rank_wire.h"
 #include "kernels/kernels_step.h"
 
@@ -45,11 +45,11 @@ static enum status open_model(struct follow *follow, int descriptor)
     const struct rank_setup *setup = &follow->setup;
     struct model_config config;
     struct model_share share;
-    struct gguf *gguf = NULL;
+    struct model_source source = {0};
     uint32_t own = ranks_own(follow->ranks);
     enum status status = STATUS_OK;
-    TRY(gguf_open_descriptor(&gguf, descriptor));
-    TRY_OUT(model_config_read(&config, gguf));
+    TRY(model_source_open_descriptor(&source, descriptor));
+    TRY_OUT(model_config_read(&config, &source));
     TRY_OUT(model_share_of(&share, &config, own, ranks_count(follow->ranks)));
     const struct kernels_options options = {
         .isa = setup->isa[0] != '\0' ? setup->isa : NULL,
@@ -62,12 +62,12 @@ static enum status open_model(struct follow *follow, int descriptor)
         .ranks = follow->ranks,
     };
     TRY_OUT(kernels_create(&follow->kernels, &options));
-    TRY_OUT(model_open_share(&follow->model, follow->kernels, gguf, setup->rows_max,
+    TRY_OUT(model_open_share(&follow->model, follow->kernels, &source, setup->rows_max,
                              setup->logit_rows_max, (enum model_weights)setup->weights, &share));
     TRY_OUT(kernels_kv_layout(follow->kernels, (enum kv_type)setup->kv_type, setup->page_tokens,
                               config.layers, share.kv_heads, config.head_dim, &follow->layout));
 out:
-    gguf_close(gguf);
+    model_source_close(&source);
     return status;
 }
 

@@ -46,7 +46,7 @@ static void run(const struct gguf *gguf, const struct model_config *config, cons
         .isa = isa, .threads = 1, .rows_max = ROWS, .cols_max = model_cols_max(config)};
     if (kernels_create(&kernels, &options) != STATUS_OK)
         return;
-    if (model_open(&model, kernels, gguf, ROWS, 2) == STATUS_OK) {
+    if (model_open(&model, kernels, &(struct model_source){.gguf = gguf}, ROWS, 2) == STATUS_OK) {
         step(kernels, model);
         model_close(model);
     }
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     struct model_config config;
     if (gguf_parse(&gguf, bytes, length) != STATUS_OK)
         return 0;
-    if (model_config_read(&config, gguf) == STATUS_OK) {
+    if (model_config_read(&config, &(struct model_source){.gguf = gguf}) == STATUS_OK) {
         run(gguf, &config, "ref");
         run(gguf, &config, "auto");
     }

@@ -83,13 +83,14 @@ static struct gguf *make_file(const struct llama_shape *shape)
 static void open_side(struct side *side, const struct gguf *gguf)
 {
     struct model_config config;
-    CHECK(model_config_read(&config, gguf) == STATUS_OK);
+    CHECK(model_config_read(&config, &(struct model_source){.gguf = gguf}) == STATUS_OK);
     CHECK(kernels_create(&side->kernels, &(struct kernels_options){
                                              .isa = "cuda",
                                              .threads = 1,
                                              .rows_max = ROWS_MAX,
                                              .cols_max = model_cols_max(&config)}) == STATUS_OK);
-    CHECK(model_open(&side->model, side->kernels, gguf, ROWS_MAX, LOGIT_ROWS_MAX) == STATUS_OK);
+    CHECK(model_open(&side->model, side->kernels, &(struct model_source){.gguf = gguf}, ROWS_MAX,
+                     LOGIT_ROWS_MAX) == STATUS_OK);
     CHECK(kernels_kv_layout(side->kernels, KV_TYPE_F16, PAGE_TOKENS, config.layers, config.kv_heads,
                             config.head_dim, &side->layout) == STATUS_OK);
     const size_t halves = PAGES * side->layout.page_bytes / sizeof(uint16_t);
@@ -285,13 +286,14 @@ static void check_heads(struct llama_shape shape)
     shape.heads = ATTENTION_DEVICE_HEADS + 1;
     shape.kv_heads = 1;
     struct gguf *gguf = make_file(&shape);
-    CHECK(model_config_read(&config, gguf) == STATUS_OK);
+    CHECK(model_config_read(&config, &(struct model_source){.gguf = gguf}) == STATUS_OK);
     CHECK(kernels_create(&kernels, &(struct kernels_options){
                                        .isa = "cuda",
                                        .threads = 1,
                                        .rows_max = 1,
                                        .cols_max = model_cols_max(&config)}) == STATUS_OK);
-    CHECK(model_open(&model, kernels, gguf, 1, 1) == STATUS_UNSUPPORTED);
+    CHECK(model_open(&model, kernels, &(struct model_source){.gguf = gguf}, 1, 1) ==
+          STATUS_UNSUPPORTED);
     CHECK(strstr(status_note()->message, "65 query heads") != NULL);
     kernels_destroy(kernels);
     gguf_close(gguf);

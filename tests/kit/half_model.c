@@ -28,9 +28,9 @@ static void write_keys(struct gguf_writer *writer, const struct model_config *co
         gguf_writer_u32(writer, name, counts[i].value);
     }
     snprintf(name, sizeof name, "%s.attention.layer_norm_rms_epsilon", config->architecture);
-    gguf_writer_f32(writer, name, config->rms_epsilon);
+    gguf_writer_f32(writer, name, config->norm_epsilon);
     snprintf(name, sizeof name, "%s.rope.freq_base", config->architecture);
-    gguf_writer_f32(writer, name, config->rope_base);
+    gguf_writer_f32(writer, name, config->ropes[0].base);
 }
 
 static void write_matrix(struct gguf_writer *writer, const char *name, const struct tensor *tensor)
@@ -56,7 +56,7 @@ enum status half_model_build(const struct gguf *gguf, struct buffer *out)
 {
     struct gguf_writer writer;
     struct model_config config;
-    TRY(model_config_read(&config, gguf));
+    TRY(model_config_read(&config, &(struct model_source){.gguf = gguf}));
     gguf_writer_init(&writer);
     write_keys(&writer, &config);
     for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {

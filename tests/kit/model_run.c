@@ -28,16 +28,17 @@ static void open_tables(struct model_run *run)
 static enum status open_all(struct model_run *run, const struct gguf *gguf,
                             const struct model_run_options *options)
 {
+    const struct model_source source = {.gguf = gguf};
     struct model_config config;
     struct model_share whole;
-    TRY(model_config_read(&config, gguf));
+    TRY(model_config_read(&config, &source));
     TRY(model_share_of(&whole, &config, 0, 1));
     TRY(kernels_create(&run->kernels,
                        &(struct kernels_options){.isa = options->isa,
                                                  .threads = options->threads,
                                                  .rows_max = options->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
-    TRY(model_open_share(&run->model, run->kernels, gguf, options->rows_max, options->rows_max,
+    TRY(model_open_share(&run->model, run->kernels, &source, options->rows_max, options->rows_max,
                          options->weights, &whole));
     TRY(kernels_kv_layout(run->kernels, options->kv_type, PAGE_TOKENS, config.layers,
                           config.kv_heads, config.head_dim, &run->layout));

@@ -36,8 +36,8 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .rows_max = options->rows_max,
         .cols_max = 256};
     must(kernels_create(&world->kernels, &kernels_options) == STATUS_OK, "kernels_create");
-    must(model_open(&world->model, world->kernels, world->gguf, options->rows_max,
-                    options->rows_max) == STATUS_OK,
+    must(model_open(&world->model, world->kernels, &(struct model_source){.gguf = world->gguf},
+                    options->rows_max, options->rows_max) == STATUS_OK,
          "model_open");
     const struct model_config *config = model_config(world->model);
     must(kernels_kv_layout(world->kernels, step_world_kv_type, step_world_page_tokens,

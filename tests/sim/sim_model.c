@@ -45,6 +45,7 @@ struct model *sim_model_create(struct clock *clock, const struct sim_model_cost 
                                           .kv_heads = 1,
                                           .head_dim = 2,
                                           .vocab = SIM_MODEL_VOCAB,
+                                          .kind_count = 1,
                                           .context = context};
     model->clock = clock;
     model->cost = *cost;

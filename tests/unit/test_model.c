@@ -20,7 +20,7 @@ static enum status config_of(struct gguf_writer *writer, struct model_config *co
     struct gguf *gguf;
     gguf_writer_finish(writer, &file);
     assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
-    enum status status = model_config_read(config, gguf);
+    enum status status = model_config_read(config, &(struct model_source){.gguf = gguf});
     gguf_close(gguf);
     buffer_deinit(&file);
     return status;
@@ -52,8 +52,8 @@ static void test_config_is_read(void **state)
     assert_int_equal(config.vocab, 83);
     assert_int_equal(config.context, 512);
     assert_int_equal(config.rope_dims, 32);
-    assert_float_equal(config.rope_base, 500000, 0);
-    assert_float_equal(config.rms_epsilon, 1e-5f, 0);
+    assert_float_equal(config.ropes[0].base, 500000, 0);
+    assert_float_equal(config.norm_epsilon, 1e-5f, 0);
     uint64_t matrices = 64 * 128 * 2 + 64 * 64 * 2 + 3 * 64 * 96;
     assert_int_equal(config.parameters, 83 * 64 + 64 + 2 * (matrices + 2 * 64));
     assert_int_equal(config.weight_bytes, 4 * config.parameters);
@@ -78,7 +78,7 @@ static void test_defaults(void **state)
     gguf_writer_deinit(&writer);
     assert_int_equal(config.kv_heads, 2);
     assert_int_equal(config.head_dim, 32);
-    assert_float_equal(config.rope_base, 10000, 0);
+    assert_float_equal(config.ropes[0].base, 10000, 0);
     assert_int_equal(strlen(config.name), 126);
 
     gguf_writer_init(&writer);
@@ -173,7 +173,7 @@ static void test_window_pattern(void **state)
         gguf_writer_u32(&writer, "llama.attention.sliding_window_pattern", 6);
         assert_int_equal(config_of(&writer, &config), cases[i].status);
         if (cases[i].status == STATUS_OK)
-            assert_int_equal(config.window, 0);
+            assert_int_equal(config.kinds[0].window, 0);
         gguf_writer_deinit(&writer);
     }
 }
@@ -282,7 +282,7 @@ static enum status open_bytes(const struct buffer *file)
             &kernels,
             &(struct kernels_options){.isa = "ref", .threads = 1, .rows_max = 4, .cols_max = 256}),
         STATUS_OK);
-    enum status status = model_open(&model, kernels, gguf, 4, 2);
+    enum status status = model_open(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2);
     if (status == STATUS_OK)
         assert_int_equal(model_config(model)->layers, 2);
     model_close(model);
@@ -344,7 +344,7 @@ static void test_every_failing_allocation(void **state)
         uint32_t left = n;
         struct model *model = NULL;
         mem_hook_set(refuse_nth, &left);
-        status = model_open(&model, kernels, gguf, 4, 2);
+        status = model_open(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2);
         mem_hook_set(NULL, NULL);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         assert_true((model != NULL) == (status == STATUS_OK));

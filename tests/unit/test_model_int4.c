@@ -377,13 +377,14 @@ static void test_open_fails_clean(void **state)
     enum status status = STATUS_NO_MEMORY;
     llama_file_build(&shape, &file);
     assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
-    assert_int_equal(model_config_read(&config, gguf), STATUS_OK);
+    assert_int_equal(model_config_read(&config, &(struct model_source){.gguf = gguf}), STATUS_OK);
     assert_int_equal(model_share_of(&whole, &config, 0, 1), STATUS_OK);
     for (uint32_t n = 0; status != STATUS_OK; n++) {
         uint32_t left = n;
         struct model *model = NULL;
         mem_hook_set(refuse_nth, &left);
-        status = model_open_share(&model, kernels, gguf, 4, 2, MODEL_WEIGHTS_INT4, &whole);
+        status = model_open_share(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2,
+                                  MODEL_WEIGHTS_INT4, &whole);
         mem_hook_set(NULL, NULL);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         assert_true((model != NULL) == (status == STATUS_OK));
@@ -396,10 +397,11 @@ static void test_open_fails_clean(void **state)
     shape.hidden = 48;
     llama_file_build(&shape, &file);
     assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
-    assert_int_equal(model_config_read(&config, gguf), STATUS_OK);
+    assert_int_equal(model_config_read(&config, &(struct model_source){.gguf = gguf}), STATUS_OK);
     assert_int_equal(model_share_of(&whole, &config, 0, 1), STATUS_OK);
     struct model *model = NULL;
-    assert_int_equal(model_open_share(&model, kernels, gguf, 4, 2, MODEL_WEIGHTS_INT4, &whole),
+    assert_int_equal(model_open_share(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2,
+                                      MODEL_WEIGHTS_INT4, &whole),
                      STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "'blk.0.ffn_down.weight' have 48 inputs"));
     assert_null(model);

@@ -39,7 +39,8 @@ static struct world *world_open(uint32_t rows_max, uint32_t sequences_max, uint3
     const struct kernels_options kernels_options = {
         .isa = "ref_int8", .threads = 1, .rows_max = rows_max, .cols_max = 256};
     assert_int_equal(kernels_create(&world->kernels, &kernels_options), STATUS_OK);
-    assert_int_equal(model_open(&world->model, world->kernels, world->gguf, rows_max, rows_max),
+    assert_int_equal(model_open(&world->model, world->kernels,
+                                &(struct model_source){.gguf = world->gguf}, rows_max, rows_max),
                      STATUS_OK);
     const struct model_config *config = model_config(world->model);
     assert_int_equal(kernels_kv_layout(world->kernels, KV_TYPE_F16, 16, config->layers,

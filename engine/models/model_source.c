@@ -1,0 +1,116 @@
+#include "engine/models/model_source.h"
+
+#include <stdio.h>
+
+enum status model_source_open(struct model_source *out, const char *path)
+{
+    *out = (struct model_source){0};
+    TRY(gguf_open(&out->owned, path));
+    out->gguf = out->owned;
+    return STATUS_OK;
+}
+
+enum status model_source_open_descriptor(struct model_source *out, int descriptor)
+{
+    *out = (struct model_source){0};
+    TRY(gguf_open_descriptor(&out->owned, descriptor));
+    out->gguf = out->owned;
+    return STATUS_OK;
+}
+
+void model_source_close(struct model_source *source)
+{
+    gguf_close(source->owned);
+    *source = (struct model_source){0};
+}
+
+void model_source_forget(const struct model_source *source)
+{
+    gguf_forget_data(source->gguf);
+}
+
+bool model_source_has(const struct model_source *source, const char *key)
+{
+    return gguf_has(source->gguf, key);
+}
+
+enum status model_source_get_u32(const struct model_source *source, const char *key, uint32_t *out)
+{
+    return gguf_get_u32(source->gguf, key, out);
+}
+
+enum status model_source_get_f32(const struct model_source *source, const char *key, float *out)
+{
+    return gguf_get_f32(source->gguf, key, out);
+}
+
+enum status model_source_get_string(const struct model_source *source, const char *key,
+                                    struct slice *out)
+{
+    return gguf_get_string(source->gguf, key, out);
+}
+
+enum status model_source_get_list(const struct model_source *source, const char *key, uint32_t max,
+                                  uint32_t *out, uint32_t *count)
+{
+    struct gguf_array array;
+    TRY(gguf_get_array(source->gguf, key, &array));
+    if (array.count > max)
+        FAIL(STATUS_CORRUPT, "model file: key '%s' has %llu elements, the limit is %u", key,
+             (unsigned long long)array.count, max);
+    *count = (uint32_t)array.count;
+    for (uint32_t i = 0; i < *count; i++)
+        TRY(gguf_array_next_u32(&array, &out[i]));
+    return STATUS_OK;
+}
+
+enum status model_source_get_length(const struct model_source *source, const char *key,
+                                    uint64_t *out)
+{
+    struct gguf_array array;
+    TRY(gguf_get_array(source->gguf, key, &array));
+    *out = array.count;
+    return STATUS_OK;
+}
+
+bool model_source_is_list(const struct model_source *source, const char *key)
+{
+    return gguf_is_array(source->gguf, key);
+}
+
+uint32_t model_source_key_count(const struct model_source *source)
+{
+    return gguf_key_count(source->gguf);
+}
+
+struct slice model_source_key_at(const struct model_source *source, uint32_t index)
+{
+    return gguf_key_at(source->gguf, index);
+}
+
+void model_source_tensor_name(const struct model_source *source, struct model_source_name name,
+                              int64_t layer, char out[static MODEL_SOURCE_NAME_BYTES])
+{
+    (void)source; /* files are GGUF */
+    if (layer == MODEL_SOURCE_NO_LAYER)
+        snprintf(out, MODEL_SOURCE_NAME_BYTES, "%s", name.gguf);
+    else
+        snprintf(out, MODEL_SOURCE_NAME_BYTES, "blk.%lld.%s", (long long)layer, name.gguf);
+}
+
+enum status model_source_get_tensor(const struct model_source *source, const char *name,
+                                    struct tensor *out)
+{
+    return gguf_get_tensor(source->gguf, name, out);
+}
+
+uint32_t model_source_tensor_count(const struct model_source *source)
+{
+    return gguf_tensor_count(source->gguf);
+}
+
+void model_source_tensor_at(const struct model_source *source, uint32_t index, struct slice *name,
+                            struct tensor *out)
+{
+    gguf_tensor_at(source->gguf, index, name, out);
+}
