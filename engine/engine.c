@@ -201,6 +201,7 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                .logit_rows_max = logit_rows_max,
                                .kv_type = kv_type,
                                .weights = weights,
+                               .context = engine->context,
                                .page_tokens = open_page_tokens(engine, options),
                                .tables_max = kernels_options->tables_max,
                                .is_free = kernels_options->is_free};
@@ -229,6 +230,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(vocab_create(&engine->vocab, engine->source.gguf));
     TRY(open_text(engine));
     TRY(model_config_read(&config, &engine->source));
+    TRY(model_config_check_kv(&config, kv_type));
     if (options->context > config.context)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens was asked for; the model has %u",
              options->context, config.context);
@@ -251,8 +253,11 @@ static enum status open_model(struct engine *engine, const struct engine_options
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(open_lead(engine, options, &kernels_options, kv_type, weights, logit_rows_max));
-    TRY(model_open_share(&engine->model, engine->kernels, &engine->source, options->rows_max,
-                         logit_rows_max, weights, &share));
+    const struct model_options model_options = {.rows_max = options->rows_max,
+                                                .logit_rows_max = logit_rows_max,
+                                                .context = engine->context,
+                                                .weights = weights};
+    TRY(model_open_share(&engine->model, engine->kernels, &engine->source, &model_options, &share));
     model_source_forget(&engine->source); /* the weights are packed: the file is not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
         LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));

@@ -250,14 +250,16 @@
 #define LIMIT_TEMPLATE_NUMBER_BYTES 65536 /* digits of numbers joined to strings in one render */
 
 /* --- a model's shape: products of these stay far below 2^63 --- */
-#define LIMIT_WIDTH       65536
-#define LIMIT_HIDDEN      1048576
-#define LIMIT_HEADS       1024
-#define LIMIT_HEAD_DIM    512 /* sizes the scratch of the attention leaves */
-#define LIMIT_WEIGHT_COLS LIMIT_HIDDEN
-#define LIMIT_WEIGHT_ROWS LIMIT_VOCAB /* the output layer is the tallest matrix */
-#define LIMIT_PAGE_TOKENS 1024
-#define LIMIT_BATCH_ROWS  65536 /* rows of one step; scratch grows with it */
+#define LIMIT_WIDTH        65536
+#define LIMIT_HIDDEN       1048576
+#define LIMIT_HEADS        1024
+#define LIMIT_HEAD_DIM     512 /* sizes the scratch of the attention leaves */
+#define LIMIT_WEIGHT_COLS  LIMIT_HIDDEN
+#define LIMIT_WEIGHT_ROWS  LIMIT_VOCAB /* the output layer is the tallest matrix */
+#define LIMIT_EXPERTS      256 /* of a layer; the largest models that are supported have 128 */
+#define LIMIT_EXPERTS_USED 16  /* by one row */
+#define LIMIT_PAGE_TOKENS  1024
+#define LIMIT_BATCH_ROWS   65536 /* rows of one step; scratch grows with it */
 
 /* --- a device's graphs of launches ---
  * A graph has some 500 kernels, and a kernel takes 2 to 5 KiB of device memory by published

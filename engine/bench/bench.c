@@ -536,6 +536,7 @@ static enum status bench_open(struct bench *bench, const struct model_source *so
     struct model_config config;
     struct model_share whole;
     TRY(model_config_read(&config, source));
+    TRY(model_config_check_kv(&config, options->kv_type));
     TRY(model_share_of(&whole, &config, 0, 1));
     bench->batch_max = 1;
     for (uint32_t i = 0; i < options->batch_count; i++)
@@ -550,8 +551,10 @@ static enum status bench_open(struct bench *bench, const struct model_source *so
                                                  .trial = options->trial,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
-    TRY(model_open_share(&bench->model, bench->kernels, source, bench->rows_max, bench->batch_max,
-                         options->weights, &whole));
+    const struct model_options model_options = {.rows_max = bench->rows_max,
+                                                .logit_rows_max = bench->batch_max,
+                                                .weights = options->weights};
+    TRY(model_open_share(&bench->model, bench->kernels, source, &model_options, &whole));
     if (options->wants_ops && kernels_is_device(bench->kernels))
         FAIL(STATUS_UNSUPPORTED, "--ops: a device has no times of single operations");
     if (kernels_trial_is_set(&options->trial) && !kernels_is_device(bench->kernels))

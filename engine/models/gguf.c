@@ -709,7 +709,7 @@ enum status gguf_array_next_f32(struct gguf_array *array, float *out)
 
 /* --- tensors --- */
 
-enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct tensor *out)
+enum status gguf_find_tensor(const struct gguf *gguf, const char *name, uint32_t *out)
 {
     uint32_t found = 0;
     if (gguf->tensor_count != 0)
@@ -717,7 +717,15 @@ enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct te
                             slice_of(name));
     if (found == 0)
         FAIL(STATUS_NOT_FOUND, "model file: tensor '%s' is missing", name);
-    *out = gguf->tensors[found - 1].tensor;
+    *out = found - 1;
+    return STATUS_OK;
+}
+
+enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct tensor *out)
+{
+    uint32_t index;
+    TRY(gguf_find_tensor(gguf, name, &index));
+    *out = gguf->tensors[index].tensor;
     return STATUS_OK;
 }
 

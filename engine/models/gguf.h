@@ -60,6 +60,8 @@ enum status gguf_array_next_f32(struct gguf_array *array, float *out);
 
 /* NOT_FOUND when there is no such tensor. */
 enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct tensor *out);
+/* Finds the tensor's index, for gguf_tensor_at. */
+enum status gguf_find_tensor(const struct gguf *gguf, const char *name, uint32_t *out);
 uint32_t gguf_tensor_count(const struct gguf *gguf);
 /* Tensor `index` (below the count) in the file's order; `name` may be NULL. */
 void gguf_tensor_at(const struct gguf *gguf, uint32_t index, struct slice *name,

@@ -3,15 +3,15 @@
  * Owns:     packed weights and the activations of a step.
  * Thread:   made at start; model_forward on the engine thread only.
  * Cost:     no allocation after model_open; one step reads every weight once.
- * Not here: sampling, pages, which rows form a batch. Architectures are rows of models.def.
+ * Not here: sampling, pages, which rows form a batch. Architectures are rows of arch.def.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "config/base/pulse.h"
+#include "engine/models/model_config.h"
 #include "engine/models/model_share.h"
-#include "engine/models/model_source.h"
 #include "engine/models/model_types.h"
 #include "kernels/kernels.h"
 
@@ -21,17 +21,20 @@ struct model;
 enum status model_weights_find(enum model_weights *out, const char *name);
 const char *model_weights_name(enum model_weights weights);
 
-/* Reads only the hyper-parameters, and checks each against its range, the others and the
- * embedding table. UNSUPPORTED names the architecture or feature that is not supported, CORRUPT
- * the key that is wrong. */
-enum status model_config_read(struct model_config *out, const struct model_source *source);
-
 /* The widest input of a linear layer; kernels_options.cols_max must be at least this. */
 uint32_t model_cols_max(const struct model_config *config);
 
-/* Checks the shape and type of every tensor, and packs the weights. `rows_max` is the largest
- * batch, `logit_rows_max` the most rows of one batch with logits. The file may be closed
- * afterwards. Errors as model_config_read; CORRUPT or UNSUPPORTED for a tensor; NO_MEMORY. */
+struct model_options {
+    uint32_t rows_max;       /* the largest batch */
+    uint32_t logit_rows_max; /* the most rows of one batch with logits */
+    /* Tokens that are served; 0 = the model's own context. Factors of LongRoPE depend on it. */
+    uint32_t context;
+    enum model_weights weights;
+};
+
+/* Checks the shape and type of every tensor, and packs the weights. The file may be closed
+ * afterwards. Errors as model_config_read; CORRUPT, UNSUPPORTED or NOT_FOUND for a tensor;
+ * NO_MEMORY. */
 enum status model_open(struct model **out, struct kernels *kernels,
                        const struct model_source *source, uint32_t rows_max,
                        uint32_t logit_rows_max);
@@ -39,8 +42,7 @@ enum status model_open(struct model **out, struct kernels *kernels,
  * the same batches, with kernels whose ranks these are; only rank 0 has logits. Groups of 4-bit
  * codes are of the share's own inputs. Errors also as model_int4_make. */
 enum status model_open_share(struct model **out, struct kernels *kernels,
-                             const struct model_source *source, uint32_t rows_max,
-                             uint32_t logit_rows_max, enum model_weights weights,
+                             const struct model_source *source, const struct model_options *options,
                              const struct model_share *share);
 void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);

@@ -99,35 +99,56 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
     return true;
 }
 
-enum status model_arch_vector_read(const struct model_source *source, const char *name,
-                                   uint32_t count, float *out)
+/* Reads `each` vectors of `count` values into memory [each][count]. */
+static enum status vector_read(const struct model_source *source, const char *name, uint32_t count,
+                               uint32_t each, float *out)
 {
+    const uint32_t dim_count = each > 1 ? 2 : 1;
     struct tensor tensor;
     TRY(model_source_get_tensor(source, name, &tensor));
-    if (tensor.dim_count != 1 || tensor.dims[0] != count)
-        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu values, it must have %u", name,
-             (unsigned long long)tensor.dims[0], count);
+    if (tensor.dim_count != dim_count || tensor.dims[0] != count || tensor.dims[1] != each)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu x %llu values, it must have %u x %u",
+             name, (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], count,
+             each);
     if (tensor.type->id != TENSOR_TYPE_f32)
         FAIL(STATUS_UNSUPPORTED, "model file: tensor '%s' is %s, only f32 is supported there", name,
              tensor.type->name);
-    memcpy(out, tensor.data, count * sizeof *out);
-    for (uint32_t i = 0; i < count; i++)
+    const size_t values = (size_t)count * each;
+    memcpy(out, tensor.data, values * sizeof *out);
+    for (size_t i = 0; i < values; i++)
         if (!isfinite(out[i]))
             FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
     return STATUS_OK;
 }
 
+enum status model_arch_vector_read(const struct model_source *source, const char *name,
+                                   uint32_t count, float *out)
+{
+    return vector_read(source, name, count, 1, out);
+}
+
 enum status model_arch_vector(struct model *model, const struct model_source *source,
                               const char *name, uint32_t count, float **out)
 {
-    float *values = mem_zalloc(count, sizeof *values);
+    return model_arch_vector_part(model, source, name, count, 1, (struct model_part){0, count},
+                                  out);
+}
+
+enum status model_arch_vector_part(struct model *model, const struct model_source *source,
+                                   const char *name, uint32_t count, uint32_t each,
+                                   struct model_part part, float **out)
+{
+    const size_t bytes = part.count * sizeof **out;
+    float *values = mem_zalloc((size_t)count * each, sizeof *values);
     if (values == NULL)
-        FAIL(STATUS_NO_MEMORY, "model: no memory for %u values", count);
-    enum status status = model_arch_vector_read(source, name, count, values);
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u x %u values", count, each);
+    enum status status = vector_read(source, name, count, each, values);
+    for (uint32_t i = 0; status == STATUS_OK && i < each; i++) /* never beyond what is still read */
+        memmove(values + (size_t)i * part.count, values + (size_t)i * count + part.begin, bytes);
     if (status == STATUS_OK)
-        status = model_arch_buffer(model, 1, count, out);
+        status = model_arch_buffer(model, each, part.count, out);
     if (status == STATUS_OK)
-        kernels_upload(model->kernels, *out, values, count * sizeof *values);
+        kernels_upload(model->kernels, *out, values, each * bytes);
     mem_free(values);
     return status;
 }

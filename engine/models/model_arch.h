@@ -1,39 +1,31 @@
-/* model_arch: the interface between model.c and an architecture, and the loading that all share.
+/* model_arch: the inside of a model, and the loading of tensors that all architectures share.
  *
- * Owns:     the inside of struct model; an architecture owns what `state` points to.
+ * Owns:     the inside of struct model; the decoder owns what `decoder` points to.
  * Thread:   as model.h says.
- * Cost:     loading reads every weight once; forward never allocates.
- * Not here: the list of architectures (models/models.def), their tensors' names (models/<name>.c).
+ * Cost:     loading reads every weight once.
+ * Not here: the list of architectures (arch.def), their tensors (decoder_weights).
  */
 #pragma once
 
 #include "config/base/pulse.h"
+#include "engine/models/arch.h"
 #include "engine/models/model_share.h"
 #include "engine/models/model_source.h"
 #include "engine/models/model_types.h"
 
-struct model;
-
-struct model_arch {
-    const char *name; /* general.architecture */
-    /* Fills model->state from the file, or fails after freeing what it took. */
-    enum status (*open)(struct model *model, const struct model_source *source);
-    void (*close)(struct model *model);
-    /* Computes logits into model->logits. A device may repeat what an earlier call of a batch
-     * of the same shape asked of it (kernels_step_run), so only operations of the kernels may
-     * do the work. */
-    void (*forward)(struct model *model, const struct model_batch *batch);
-};
+struct decoder;
 
 struct model {
     struct model_config config;
     struct model_share share;
     enum model_weights weights;
     struct model_int4_sums int4_sums;
-    const struct model_arch *arch;
+    const struct arch *arch;
+    struct decoder *decoder;
     struct kernels *kernels;
     uint32_t rows_max;
     uint32_t logit_rows_max;
+    uint32_t context;                             /* tokens that are served */
     uint64_t packed_bytes;                        /* of the file, while it is opened */
     int64_t told_us;                              /* when "model_loading" was logged last */
     const struct model_batch *batch;              /* of the current step */
@@ -44,15 +36,14 @@ struct model {
     void *told_context;
     struct pulse *pulse; /* beats at pulse_place with every layer; or NULL */
     uint32_t pulse_place;
-    float *logits; /* [logit_rows_max][vocab] in memory of the kernels, owned by the architecture */
-    void *state;
+    float *logits; /* [logit_rows_max][vocab] in memory of the kernels, owned by the decoder */
 };
 
 /* Packs a matrix [rows][cols] of the file for the kernels. CORRUPT when its shape differs. */
 enum status model_arch_matrix(struct model *model, const struct model_source *source,
                               const char *name, uint32_t rows, uint32_t cols, struct weight *out);
 
-/* The same for this rank's part of a matrix, cut by rows or by columns; the other one is whole. */
+/* The same for a part of a matrix: these rows and columns. */
 enum status model_arch_matrix_part(struct model *model, const struct model_source *source,
                                    const char *name, uint32_t rows, uint32_t cols,
                                    struct model_part of_rows, struct model_part of_cols,
@@ -72,7 +63,12 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);
 enum status model_arch_vector(struct model *model, const struct model_source *source,
                               const char *name, uint32_t count, float **out);
 
-/* The same into the caller's memory [count]. */
+/* The same for `part` of each of `each` vectors, one behind the other: [each][part.count]. */
+enum status model_arch_vector_part(struct model *model, const struct model_source *source,
+                                   const char *name, uint32_t count, uint32_t each,
+                                   struct model_part part, float **out);
+
+/* Loads a whole vector into the caller's memory [count]. */
 enum status model_arch_vector_read(const struct model_source *source, const char *name,
                                    uint32_t count, float *out);
 

@@ -44,6 +44,11 @@ enum status model_source_get_f32(const struct model_source *source, const char *
     return gguf_get_f32(source->gguf, key, out);
 }
 
+enum status model_source_get_bool(const struct model_source *source, const char *key, bool *out)
+{
+    return gguf_get_bool(source->gguf, key, out);
+}
+
 enum status model_source_get_string(const struct model_source *source, const char *key,
                                     struct slice *out)
 {
@@ -102,6 +107,12 @@ enum status model_source_get_tensor(const struct model_source *source, const cha
                                     struct tensor *out)
 {
     return gguf_get_tensor(source->gguf, name, out);
+}
+
+enum status model_source_find_tensor(const struct model_source *source, const char *name,
+                                     uint32_t *out)
+{
+    return gguf_find_tensor(source->gguf, name, out);
 }
 
 uint32_t model_source_tensor_count(const struct model_source *source)

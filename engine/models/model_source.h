@@ -31,6 +31,7 @@ void model_source_forget(const struct model_source *source);
 bool model_source_has(const struct model_source *source, const char *key);
 enum status model_source_get_u32(const struct model_source *source, const char *key, uint32_t *out);
 enum status model_source_get_f32(const struct model_source *source, const char *key, float *out);
+enum status model_source_get_bool(const struct model_source *source, const char *key, bool *out);
 enum status model_source_get_string(const struct model_source *source, const char *key,
                                     struct slice *out);
 /* Reads a list of whole numbers or of bools (0 or 1). CORRUPT when it has other elements, or more
@@ -60,6 +61,9 @@ void model_source_tensor_name(const struct model_source *source, struct model_so
 /* NOT_FOUND when there is no such tensor. */
 enum status model_source_get_tensor(const struct model_source *source, const char *name,
                                     struct tensor *out);
+/* Finds the tensor's index, for model_source_tensor_at. */
+enum status model_source_find_tensor(const struct model_source *source, const char *name,
+                                     uint32_t *out);
 uint32_t model_source_tensor_count(const struct model_source *source);
 /* Tensor `index` (below the count) in the file's order; `name` may be NULL. */
 void model_source_tensor_at(const struct model_source *source, uint32_t index, struct slice *name,

@@ -17,9 +17,22 @@
  * layer stay as they are. */
 enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4 };
 
-/* How positions become angles. */
+/* How positions become angles, and how a context beyond the training's is stretched. */
+enum model_rope_scaling {
+    MODEL_ROPE_PLAIN,
+    MODEL_ROPE_LINEAR, /* all frequencies are divided by the factor */
+    MODEL_ROPE_YARN,   /* low frequencies are divided, high ones are not (Peng et al. 2023) */
+    MODEL_ROPE_LONG,   /* each frequency has a factor of its own, for long and for short contexts */
+};
 struct model_rope {
     float base;
+    enum model_rope_scaling scaling;
+    float factor;              /* of LINEAR and YARN */
+    uint32_t original_context; /* of YARN and LONG: tokens in training, before it was stretched */
+    float beta_fast;           /* of YARN: turns in the original context above which a dimension */
+    float beta_slow;           /* stays, and below which it is divided */
+    bool is_rounded;           /* of YARN: the range between both is rounded to whole dimensions */
+    float table_factor;        /* of cos and sin */
 };
 
 /* What a layer's attention does with positions. */
@@ -28,7 +41,8 @@ struct layer_kind {
     uint8_t frequencies; /* index in model_config.ropes */
     bool has_rope;       /* whether positions rotate q and k */
 };
-enum { MODEL_KINDS = 2 }; /* at most, in one model */
+/* At most, in one model. Where one of two kinds has a window, it is the second. */
+enum { MODEL_KINDS = 2 };
 
 struct model_config {
     char architecture[32];
@@ -48,7 +62,8 @@ struct model_config {
     struct layer_kind kinds[MODEL_KINDS]; /* [kind_count] */
     uint8_t kind_of[LIMIT_LAYERS];        /* [layers] indexes in kinds */
     struct model_rope ropes[MODEL_KINDS];
-    float embed_scale; /* of the embeddings; 1 = none */
+    bool has_row_norms; /* q and k are normed over all heads together, so ranks cannot share them */
+    float embed_scale;  /* of the embeddings; 1 = none */
     float attention_scale;
     float attention_softcap; /* 0 = none */
     float logit_softcap;     /* 0 = none */

@@ -62,8 +62,11 @@ static enum status open_model(struct follow *follow, int descriptor)
         .ranks = follow->ranks,
     };
     TRY_OUT(kernels_create(&follow->kernels, &options));
-    TRY_OUT(model_open_share(&follow->model, follow->kernels, &source, setup->rows_max,
-                             setup->logit_rows_max, (enum model_weights)setup->weights, &share));
+    const struct model_options model_options = {.rows_max = setup->rows_max,
+                                                .logit_rows_max = setup->logit_rows_max,
+                                                .context = setup->context,
+                                                .weights = (enum model_weights)setup->weights};
+    TRY_OUT(model_open_share(&follow->model, follow->kernels, &source, &model_options, &share));
     TRY_OUT(kernels_kv_layout(follow->kernels, (enum kv_type)setup->kv_type, setup->page_tokens,
                               config.layers, share.kv_heads, config.head_dim, &follow->layout));
 out:

@@ -28,6 +28,7 @@ struct rank_setup {
     uint32_t logit_rows_max;
     uint32_t kv_type;
     uint32_t weights; /* enum model_weights */
+    uint32_t context; /* tokens that are served */
     uint32_t page_tokens;
     uint32_t tables_max;
     bool is_free;

@@ -38,8 +38,11 @@ static enum status open_all(struct model_run *run, const struct gguf *gguf,
                                                  .threads = options->threads,
                                                  .rows_max = options->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
-    TRY(model_open_share(&run->model, run->kernels, &source, options->rows_max, options->rows_max,
-                         options->weights, &whole));
+    const struct model_options model_options = {.rows_max = options->rows_max,
+                                                .logit_rows_max = options->rows_max,
+                                                .context = options->context,
+                                                .weights = options->weights};
+    TRY(model_open_share(&run->model, run->kernels, &source, &model_options, &whole));
     TRY(kernels_kv_layout(run->kernels, options->kv_type, PAGE_TOKENS, config.layers,
                           config.kv_heads, config.head_dim, &run->layout));
     run->rows_max = options->rows_max;

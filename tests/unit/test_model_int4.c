@@ -363,6 +363,9 @@ static void test_whole_models(void **state)
         }
 }
 
+static const struct model_options INT4_OPTIONS = {
+    .rows_max = 4, .logit_rows_max = 2, .weights = MODEL_WEIGHTS_INT4};
+
 /* Everything is given back, whichever allocation fails (AddressSanitizer looks); a matrix over 48
  * inputs is refused by its name. */
 static void test_open_fails_clean(void **state)
@@ -383,8 +386,8 @@ static void test_open_fails_clean(void **state)
         uint32_t left = n;
         struct model *model = NULL;
         mem_hook_set(refuse_nth, &left);
-        status = model_open_share(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2,
-                                  MODEL_WEIGHTS_INT4, &whole);
+        status = model_open_share(&model, kernels, &(struct model_source){.gguf = gguf},
+                                  &INT4_OPTIONS, &whole);
         mem_hook_set(NULL, NULL);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         assert_true((model != NULL) == (status == STATUS_OK));
@@ -400,8 +403,8 @@ static void test_open_fails_clean(void **state)
     assert_int_equal(model_config_read(&config, &(struct model_source){.gguf = gguf}), STATUS_OK);
     assert_int_equal(model_share_of(&whole, &config, 0, 1), STATUS_OK);
     struct model *model = NULL;
-    assert_int_equal(model_open_share(&model, kernels, &(struct model_source){.gguf = gguf}, 4, 2,
-                                      MODEL_WEIGHTS_INT4, &whole),
+    assert_int_equal(model_open_share(&model, kernels, &(struct model_source){.gguf = gguf},
+                                      &INT4_OPTIONS, &whole),
                      STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "'blk.0.ffn_down.weight' have 48 inputs"));
     assert_null(model);

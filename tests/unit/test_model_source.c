@@ -86,6 +86,7 @@ static void check_tensors(const struct model_source *source)
     char name[MODEL_SOURCE_NAME_BYTES];
     struct slice found;
     struct tensor tensor;
+    uint32_t index = 0;
     const struct model_source_name norm = {"attn_norm.weight", "input_layernorm.weight"};
     const struct model_source_name table = {"token_embd.weight", "model.embed_tokens.weight"};
     model_source_tensor_name(source, norm, 12, name);
@@ -96,6 +97,11 @@ static void check_tensors(const struct model_source *source)
     assert_string_equal(name, "token_embd.weight");
     assert_int_equal(model_source_get_tensor(source, "output.weight", &tensor), STATUS_NOT_FOUND);
     assert_int_equal(model_source_tensor_count(source), 2);
+    assert_int_equal(model_source_find_tensor(source, "blk.12.attn_norm.weight", &index),
+                     STATUS_OK);
+    assert_int_equal(index, 1);
+    assert_int_equal(model_source_find_tensor(source, "attn_norm.weight", &index),
+                     STATUS_NOT_FOUND);
     model_source_tensor_at(source, 0, &found, &tensor);
     assert_true(slice_is(found, "token_embd.weight"));
     assert_int_equal(tensor.dims[1], 2);

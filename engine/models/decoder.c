@@ -1,0 +1,340 @@
+#include "engine/models/decoder.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "engine/models/decoder_weights.h"
+
+struct decoder {
+    struct decoder_weights weights;
+
+    /* Activations of a step, [rows_max][…]. Heads, kv_heads and hidden are those of the share. */
+    float *x;                        /* width: the residual stream */
+    float *q;                        /* heads × head_dim */
+    float *k;                        /* kv_heads × head_dim */
+    float *v;                        /* kv_heads × head_dim */
+    float *attended;                 /* heads × head_dim */
+    float *hidden;                   /* hidden: silu(gate) × up */
+    float *rope_tables[MODEL_KINDS]; /* rope_dims, of each table of frequencies in use */
+    float *logits_part; /* [logit_rows_max][vocab of the share], with more than one rank */
+
+    float *now_x; /* of the rows being computed: x and rope_tables, or the gathered ones */
+    float *now_tables[MODEL_KINDS];
+
+    /* Of the rows with logits, which the last layer computes: gathered values, and
+     * where they are. */
+    float *wanted_x;           /* [logit_rows_max][width] */
+    float *wanted_table;       /* [logit_rows_max][rope_dims] */
+    uint32_t *wanted_sequence; /* [logit_rows_max] */
+    uint32_t *wanted_position; /* [logit_rows_max] */
+    uint32_t *wanted_open;     /* [logit_rows_max] open groups, if the KV type has such */
+};
+
+/* --- opening --- */
+
+static enum status open_wanted(struct model *model)
+{
+    struct decoder *decoder = model->decoder;
+    const struct model_config *config = &model->config;
+    const uint32_t rows = model->logit_rows_max;
+    TRY(model_arch_buffer(model, rows, config->width, &decoder->wanted_x));
+    TRY(model_arch_buffer(model, rows, config->rope_dims, &decoder->wanted_table));
+    decoder->wanted_sequence = mem_zalloc(rows, sizeof *decoder->wanted_sequence);
+    decoder->wanted_position = mem_zalloc(rows, sizeof *decoder->wanted_position);
+    decoder->wanted_open = mem_zalloc(rows, sizeof *decoder->wanted_open);
+    if (decoder->wanted_sequence == NULL || decoder->wanted_position == NULL ||
+        decoder->wanted_open == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", rows);
+    return STATUS_OK;
+}
+
+static enum status open_buffers(struct model *model)
+{
+    struct decoder *decoder = model->decoder;
+    const struct model_config *config = &model->config;
+    const uint64_t rows = model->rows_max;
+    const uint64_t attention = (uint64_t)model->share.heads * config->head_dim;
+    const uint64_t kv = (uint64_t)model->share.kv_heads * config->head_dim;
+    TRY(model_arch_buffer(model, rows, config->width, &decoder->x));
+    TRY(open_wanted(model));
+    TRY(model_arch_buffer(model, rows, attention, &decoder->q));
+    TRY(model_arch_buffer(model, rows, kv, &decoder->k));
+    TRY(model_arch_buffer(model, rows, kv, &decoder->v));
+    TRY(model_arch_buffer(model, rows, attention, &decoder->attended));
+    for (uint32_t i = 0; i < MODEL_KINDS; i++)
+        if (decoder->weights.frequencies[i] != NULL)
+            TRY(model_arch_buffer(model, rows, config->rope_dims, &decoder->rope_tables[i]));
+    TRY(model_arch_buffer(model, rows, model->share.hidden, &decoder->hidden));
+    if (model->share.count > 1)
+        TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
+                              &decoder->logits_part));
+    return model_arch_buffer(model, model->logit_rows_max, config->vocab, &model->logits);
+}
+
+void decoder_close(struct model *model)
+{
+    struct decoder *decoder = model->decoder;
+    void *const buffers[] = {decoder->x,
+                             decoder->q,
+                             decoder->k,
+                             decoder->v,
+                             decoder->attended,
+                             decoder->hidden,
+                             decoder->wanted_x,
+                             decoder->wanted_table,
+                             decoder->rope_tables[0],
+                             decoder->rope_tables[1],
+                             decoder->logits_part,
+                             model->logits};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        kernels_buffer_destroy(model->kernels, buffers[i]);
+    decoder_weights_close(&decoder->weights, model);
+    mem_free(decoder->wanted_sequence);
+    mem_free(decoder->wanted_position);
+    mem_free(decoder->wanted_open);
+    mem_free(decoder);
+    model->decoder = NULL;
+}
+
+enum status decoder_open(struct model *model, const struct model_source *source)
+{
+    model->decoder = mem_zalloc(1, sizeof *model->decoder);
+    if (model->decoder == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory");
+    enum status status = decoder_weights_open(&model->decoder->weights, model, source);
+    if (status == STATUS_OK)
+        status = open_buffers(model);
+    if (status != STATUS_OK)
+        decoder_close(model);
+    return status;
+}
+
+/* --- one step --- */
+
+static const struct layer_kind *forward_kind(const struct model *model, uint32_t index)
+{
+    return &model->config.kinds[model->config.kind_of[index]];
+}
+
+/* The rotation of q or k; false when the layer has none. */
+static bool forward_rope(const struct model *model, uint32_t index, float *x, uint32_t heads,
+                         uint32_t rows, struct rope_args *out)
+{
+    const struct layer_kind *kind = forward_kind(model, index);
+    *out = (struct rope_args){.x = x,
+                              .table = model->decoder->now_tables[kind->frequencies],
+                              .rows = rows,
+                              .heads = heads,
+                              .head_dim = model->config.head_dim,
+                              .pairs = model->config.rope_dims / 2,
+                              .pairing = model->arch->pairing};
+    return kind->has_rope;
+}
+
+/* Adds x · weightᵀ to the residual stream. With several ranks only the first adds its part to the
+ * stream, which all ranks have; the sum over the ranks is the new stream. */
+static void forward_add(struct model *model, const float *x, const struct weight *weight,
+                        uint32_t rows)
+{
+    const struct decoder *decoder = model->decoder;
+    kernels_linear(model->kernels, &(struct linear_args){.x = x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {weight},
+                                                         .y = {decoder->now_x},
+                                                         .accumulate = model->share.rank == 0});
+    if (model->share.count > 1)
+        kernels_all_reduce(model->kernels, &(struct all_reduce_args){.x = decoder->now_x,
+                                                                     .rows = rows,
+                                                                     .cols = model->config.width});
+}
+
+/* Writes K and V of all rows to their pages; computes q of all rows too if wants_queries. */
+static void forward_keys(struct model *model, const struct model_batch *batch, uint32_t index,
+                         bool wants_queries)
+{
+    struct decoder *decoder = model->decoder;
+    const struct decoder_layer *layer = &decoder->weights.layers[index];
+    const struct model_share *share = &model->share;
+    const uint32_t rows = batch->rows;
+    struct rope_args k, q;
+    const bool has_rope = forward_rope(model, index, decoder->k, share->kv_heads, rows, &k);
+    (void)forward_rope(model, index, decoder->q, share->heads, rows, &q);
+    kernels_linear(model->kernels,
+                   &(struct linear_args){.x = decoder->now_x,
+                                         .rows = rows,
+                                         .count = wants_queries ? 3 : 2,
+                                         .weights = {&layer->k, &layer->v, &layer->q},
+                                         .y = {decoder->k, decoder->v, decoder->q},
+                                         .norm = layer->attn_norm,
+                                         .epsilon = model->config.norm_epsilon});
+    kernels_kv_write(model->kernels,
+                     &(struct kv_write_args){
+                         .k = decoder->k,
+                         .v = decoder->v,
+                         .rows = rows,
+                         .layer = index,
+                         .kv = batch->kv,
+                         .rope = {has_rope ? &k : NULL, has_rope && wants_queries ? &q : NULL}});
+}
+
+/* Copies rows in the order of the batch's logits. */
+static void forward_gather(struct model *model, const struct model_batch *batch, float *to,
+                           const float *from, uint32_t cols)
+{
+    kernels_gather(model->kernels, &(struct gather_args){.to = to,
+                                                         .from = from,
+                                                         .order = batch->logit_row,
+                                                         .rows = batch->logit_rows,
+                                                         .cols = cols});
+}
+
+/* Computes q of the gathered rows. */
+static void forward_wanted_queries(struct model *model, uint32_t index, uint32_t rows)
+{
+    struct decoder *decoder = model->decoder;
+    const struct decoder_layer *layer = &decoder->weights.layers[index];
+    struct rope_args q;
+    kernels_linear(model->kernels, &(struct linear_args){.x = decoder->now_x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&layer->q},
+                                                         .y = {decoder->q},
+                                                         .norm = layer->attn_norm,
+                                                         .epsilon = model->config.norm_epsilon});
+    if (forward_rope(model, index, decoder->q, model->share.heads, rows, &q))
+        kernels_rope(model->kernels, &q);
+}
+
+/* Only the logits read the last layer's output, so after K and V it computes only rows with logits.
+ * Gathers their x and angles, computes their q, and returns the batch of these rows. */
+static struct model_batch forward_wanted(struct model *model, const struct model_batch *batch,
+                                         uint32_t index)
+{
+    struct decoder *decoder = model->decoder;
+    const struct layer_kind *kind = forward_kind(model, index);
+    struct model_batch wanted = *batch;
+    for (uint32_t i = 0; i < batch->logit_rows; i++) {
+        decoder->wanted_sequence[i] = batch->kv.sequence[batch->logit_row[i]];
+        decoder->wanted_position[i] = batch->kv.position[batch->logit_row[i]];
+        if (batch->kv.open != NULL)
+            decoder->wanted_open[i] = batch->kv.open_of[batch->logit_row[i]];
+    }
+    wanted.rows = batch->logit_rows;
+    wanted.kv.sequence = decoder->wanted_sequence;
+    wanted.kv.position = decoder->wanted_position;
+    wanted.kv.open_of = decoder->wanted_open;
+    wanted.groups = model->wanted_groups;
+    forward_gather(model, batch, decoder->wanted_x, decoder->x, model->config.width);
+    decoder->now_x = decoder->wanted_x;
+    if (kind->has_rope) {
+        forward_gather(model, batch, decoder->wanted_table, decoder->rope_tables[kind->frequencies],
+                       model->config.rope_dims);
+        decoder->now_tables[kind->frequencies] = decoder->wanted_table;
+    }
+    forward_wanted_queries(model, index, wanted.rows);
+    return wanted;
+}
+
+static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index,
+                              bool is_wanted)
+{
+    struct decoder *decoder = model->decoder;
+    const struct model_config *config = &model->config;
+    const struct decoder_layer *layer = &decoder->weights.layers[index];
+    kernels_attention(model->kernels,
+                      &(struct attention_args){.q = decoder->q,
+                                               .out = decoder->attended,
+                                               .rows = batch->rows,
+                                               .heads = model->share.heads,
+                                               .layer = index,
+                                               .scale = config->attention_scale,
+                                               .kv = batch->kv,
+                                               .groups = batch->groups,
+                                               .is_wanted = is_wanted,
+                                               .window = forward_kind(model, index)->window});
+    forward_add(model, decoder->attended, &layer->attn_output, batch->rows);
+}
+
+static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
+{
+    struct decoder *decoder = model->decoder;
+    const struct decoder_layer *layer = &decoder->weights.layers[index];
+    kernels_linear(model->kernels, &(struct linear_args){.x = decoder->now_x,
+                                                         .rows = rows,
+                                                         .count = 2,
+                                                         .weights = {&layer->gate, &layer->up},
+                                                         .y = {decoder->hidden},
+                                                         .is_gated = true,
+                                                         .norm = layer->ffn_norm,
+                                                         .epsilon = model->config.norm_epsilon});
+    forward_add(model, decoder->hidden, &layer->down, rows);
+}
+
+static void forward_logits(struct model *model, uint32_t rows)
+{
+    const struct decoder *decoder = model->decoder;
+    const struct decoder_weights *weights = &decoder->weights;
+    const struct model_config *config = &model->config;
+    float *own = model->share.count > 1 ? decoder->logits_part : model->logits;
+    kernels_linear(model->kernels, &(struct linear_args){.x = decoder->now_x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {weights->output},
+                                                         .y = {own},
+                                                         .norm = weights->output_norm,
+                                                         .epsilon = config->norm_epsilon});
+    if (model->share.count > 1)
+        kernels_all_gather(model->kernels, &(struct all_gather_args){.part = own,
+                                                                     .out = model->logits,
+                                                                     .rows = rows,
+                                                                     .cols = config->vocab});
+}
+
+/* Whether every row has logits, in the same order: then nothing needs to be gathered. */
+static bool forward_wants_all(const struct model_batch *batch)
+{
+    bool wants_all = batch->logit_rows == batch->rows;
+    for (uint32_t i = 0; wants_all && i < batch->rows; i++)
+        wants_all = batch->logit_row[i] == i;
+    return wants_all;
+}
+
+/* The rows' embeddings, and their angles for all layers. */
+static void forward_begin(struct model *model, const struct model_batch *batch)
+{
+    struct decoder *decoder = model->decoder;
+    decoder->now_x = decoder->x;
+    kernels_embed(model->kernels, &(struct embed_args){.table = &decoder->weights.embedding,
+                                                       .tokens = batch->tokens,
+                                                       .rows = batch->rows,
+                                                       .out = decoder->x});
+    for (uint32_t i = 0; i < MODEL_KINDS; i++) {
+        decoder->now_tables[i] = decoder->rope_tables[i];
+        if (decoder->rope_tables[i] == NULL)
+            continue;
+        kernels_rope_table(model->kernels,
+                           &(struct rope_table_args){.positions = batch->kv.position,
+                                                     .frequencies = decoder->weights.frequencies[i],
+                                                     .rows = batch->rows,
+                                                     .pairs = model->config.rope_dims / 2,
+                                                     .table = decoder->rope_tables[i]});
+    }
+}
+
+void decoder_forward(struct model *model, const struct model_batch *batch)
+{
+    struct model_batch rest = *batch; /* the rows that are computed after K and V */
+    const uint32_t layers = batch->layers > 0 ? batch->layers : model->config.layers;
+    forward_begin(model, batch);
+    for (uint32_t i = 0; i < layers; i++) {
+        pulse_beat(model->pulse, model->pulse_place);
+        const bool is_whole = i + 1 < layers || forward_wants_all(batch);
+        forward_keys(model, batch, i, is_whole);
+        if (!is_whole)
+            rest = forward_wanted(model, batch, i);
+        forward_attention(model, &rest, i, !is_whole);
+        forward_feed(model, rest.rows, i);
+    }
+    forward_logits(model, rest.rows);
+}
