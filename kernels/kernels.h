@@ -168,16 +168,14 @@ struct kv_write_args {
     const float *k; /* [rows][kv_heads][head_dim], rotated unless `rope` rotates it */
     const float *v; /* [rows][kv_heads][head_dim] */
     uint32_t rows;
-    uint32_t layer;
+    uint32_t group; /* which of a page's units: 0, or a window unit 1 … layout->window_units */
+    uint32_t layer; /* in the unit */
     struct kv_rows kv;
     const struct rope_args *rope[KV_WRITE_ROPES]; /* NULL: none */
 };
 void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
-enum {
-    ATTENTION_BLOCK_KEYS = 64,
-    ATTENTION_DEVICE_HEADS = 64, /* most query heads over one KV head on a device */
-};
+enum { ATTENTION_DEVICE_HEADS = 64 }; /* most query heads over one KV head on a device */
 
 /* Groups rows that read the same pages, so that a common block of keys is read once for all of
  * them. No bit changes: rows take the same blocks in the same order as without groups. */
@@ -198,8 +196,9 @@ struct attention_args {
     float *out;     /* [rows][heads][head_dim] */
     uint32_t rows;
     uint32_t heads; /* a multiple of layout->kv_heads */
-    uint32_t layer;
-    float scale; /* usually 1 ÷ sqrt(head_dim) */
+    uint32_t group; /* as in kv_write_args; a window unit's layer has a window */
+    uint32_t layer; /* in the unit */
+    float scale;    /* usually 1 ÷ sqrt(head_dim) */
     struct kv_rows kv;
     const struct attention_groups *groups; /* NULL: no two sequences have pages in common */
     bool is_wanted;  /* the rows are the step's rows that want logits (kernels_step.h) */

@@ -5,7 +5,9 @@
  * Cost:     a copy costs its bytes; the rest is arithmetic.
  * Not here: who owns pages (engine/kv/kv_pool), what reads and writes them (kernels.h).
  *
- * A page is [layer][kv_head][K tile][V tile], each of page_tokens tokens. K4V8 packs keys by
+ * A page is [layer][kv_head][K tile][V tile], each of page_tokens tokens. Where the layers of a
+ * model have two kinds, a page consists of units of this form: the first unit holds the layers that
+ * read all keys, and the window units hold those that read the last keys only. K4V8 packs keys by
  * channel over groups of 16 tokens, which is possible only once a group is full. Until then, and
  * for the group's own rows, the keys are in an open group outside the pages. A row reads its own
  * group from the open group and all earlier groups from the pages, whatever else is in the step.
@@ -28,8 +30,18 @@ enum kv_type {
 #include "kernels/kv_types.def"
     KV_TYPES
 };
-/* Tokens of a group whose keys are packed together. */
-enum { KV_GROUP_TOKENS = 16 };
+/* Tokens of a group whose keys are packed together; keys that attention reads at once. */
+enum { KV_GROUP_TOKENS = 16, ATTENTION_BLOCK_KEYS = 64 };
+
+/* Returns the first key that attention of a row at `position` touches. A window of keys is read in
+ * whole blocks, so this is its first key, rounded down. 0 if `window` is 0. */
+static inline uint32_t kernels_window_first(uint32_t window, uint32_t position)
+{
+    const uint32_t keys = position + 1;
+    return window > 0 && keys > window
+               ? (keys - window) / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS
+               : 0;
+}
 
 const char *kernels_kv_type_name(enum kv_type type);
 /* UNSUPPORTED lists the names. */
@@ -38,15 +50,19 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name);
 struct kv_layout {
     enum kv_type type;
     uint32_t page_tokens;
-    uint32_t layers;
+    uint32_t layers; /* of a page; with window units, of each unit */
     uint32_t kv_heads;
     uint32_t head_dim;
     size_t tile_bytes;  /* K of one head and layer, page_tokens tokens; V follows */
     size_t head_bytes;  /* K and V of one head and layer */
     size_t layer_bytes; /* kv_heads × head_bytes */
-    size_t page_bytes;  /* layers × layer_bytes, rounded up to 64 */
+    size_t page_bytes;  /* of a page or unit: layers × layer_bytes, rounded up to 64 */
     /* of an open group with all layers, a multiple of 64; 0: the type has none */
     size_t open_bytes;
+    /* Units of a page beside its first one, and the number of keys that their layers read. The
+     * caller of kernels_kv_layout sets both; 0: a page is one unit. */
+    uint32_t window_units;
+    uint32_t window;
 };
 
 /* Fills `out`. The order of elements inside a tile is private to the table. `page_tokens` is a
@@ -97,17 +113,22 @@ struct kernels_copies_told {
 void kernels_copies_tell(struct kernels *kernels, const struct kernels_copies_told *told);
 
 /* Where the rows of a batch have their keys and values. Row r is token `position[r]` of sequence
- * `sequence[r]`, in page page_tables[sequence[r]][position[r] / page_tokens] of the pool. */
+ * `sequence[r]`, in page position[r] / page_tokens of that sequence. The place of this page's unit
+ * of group g in the pool is page_tables[g × sequences + sequence[r]][position[r] / page_tokens]. */
 struct kv_rows {
     const struct kv_layout *layout;
-    void *pages;                        /* page i starts at pages + i × layout->page_bytes */
-    const uint32_t *sequence;           /* [rows] */
-    const uint32_t *position;           /* [rows] */
-    const uint32_t *const *page_tables; /* [sequences][pages of the sequence] */
+    void *pages;              /* page or unit i starts at pages + i × layout->page_bytes */
+    const uint32_t *sequence; /* [rows] */
+    const uint32_t *position; /* [rows] */
+    /* [1 + layout->window_units][sequences][pages of the sequence]. Group 0 has the first units,
+     * group 1 the first window units, and so on. The entries of window units are defined from the
+     * page of kernels_window_first of the sequence's first row on. */
+    const uint32_t *const *page_tables;
     /* For types with open groups: the 16 tokens of a row's group also keep their keys at open +
      * open_of[row] × layout->open_bytes, from the group's first row to its last. */
     void *open;
     const uint32_t *open_of; /* [rows] */
+    uint32_t sequences;      /* of page_tables; any number if there are no window units */
 };
 
 #ifdef __cplusplus

@@ -10,6 +10,9 @@
 
 #include "kernels/kernels.h"
 
+/* Kinds of layers that a step plans attention for. */
+enum { KERNELS_STEP_KINDS = 2 };
+
 struct kernels_step {
     uint32_t rows;
     const uint32_t *tokens;                /* [rows] */
@@ -21,9 +24,11 @@ struct kernels_step {
     uint32_t logit_rows_max;   /* what forward writes has room for this many logit rows */
     const uint32_t *logit_row; /* [logit_rows] indexes of the rows whose logits are wanted */
     uint32_t heads;            /* query heads of attention in this rank */
-    uint32_t window;           /* the largest window of any layer; 0 if some layer has none */
-    uint32_t layers;           /* run only this many first layers; 0: all */
-    bool has_sums; /* forward sums over the ranks, all of which run it; false for a draft model */
+    /* [0]: the largest window of any layer; 0 if some layer has none. [1]: the window of the layers
+     * that look back less, exactly; 0 if all layers are of one kind. */
+    uint32_t window[KERNELS_STEP_KINDS];
+    uint32_t layers; /* run only this many first layers; 0: all */
+    bool has_sums;   /* forward sums over the ranks, all of which run it; false for a draft model */
 };
 
 /* Calls forward(context), whose operations work on this step's rows: their tokens, positions, order

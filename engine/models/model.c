@@ -183,6 +183,16 @@ static uint32_t forward_window(const struct model_config *config)
     return largest;
 }
 
+/* The window of the layers that look back less than others; 0 if all layers look back alike. */
+static uint32_t forward_second(const struct model_config *config)
+{
+    const uint32_t largest = forward_window(config);
+    for (uint32_t i = 0; i < config->kind_count; i++)
+        if (config->kinds[i].window != largest)
+            return config->kinds[i].window;
+    return 0;
+}
+
 static void forward_run(void *context)
 {
     struct model *model = context;
@@ -205,7 +215,8 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
                                       .logit_rows = batch->logit_rows,
                                       .logit_rows_max = model->logit_rows_max,
                                       .heads = model->share.heads,
-                                      .window = forward_window(&model->config),
+                                      .window = {forward_window(&model->config),
+                                                 forward_second(&model->config)},
                                       .logit_row = batch->logit_row,
                                       .layers = batch->layers,
                                       .has_sums = model->share.count > 1};

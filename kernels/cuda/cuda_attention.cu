@@ -59,6 +59,9 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     const struct kv_layout *layout = args->kv.layout;
     const struct cuda_step_set *of =
         &backend->step.sets[args->is_wanted ? CUDA_STEP_WANTED : CUDA_STEP_ALL];
+    const uint32_t *windows = backend->step.window;
+    const bool is_second = windows[1] > 0 && args->window == windows[1];
+    const struct cuda_step_plan *plan = &of->plans[is_second ? 1 : 0];
     struct attention_call call = {};
     ASSERT(backend->is_failed || args->rows == of->rows);
     ASSERT(backend->is_failed || args->heads == backend->step.heads);
@@ -66,13 +69,15 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     ASSERT(args->heads / layout->kv_heads >= 1);
     ASSERT(args->heads / layout->kv_heads <= CUDA_PLAN_QUERIES);
     ASSERT(args->layer < layout->layers);
-    ASSERT(backend->is_failed || backend->step.window == 0 ||
-           (args->window > 0 && args->window <= backend->step.window));
+    ASSERT(backend->is_failed || is_second || windows[0] == 0 ||
+           (args->window > 0 && args->window <= windows[0]));
+    ASSERT(args->group <= layout->window_units);
+    ASSERT(backend->is_failed || args->group == 0 || is_second);
     if (args->rows == 0)
         return;
     call.q = args->q;
     call.out = args->out;
-    call.tiles = of->plan;
+    call.tiles = plan->tiles;
     call.rows = of->row;
     call.tables = backend->step.tables;
     call.pages = (const char *)args->kv.pages;
@@ -81,25 +86,26 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     call.layout = *layout;
     call.heads = args->heads;
     call.group = args->heads / layout->kv_heads;
+    call.unit = args->group;
     call.layer = args->layer;
     call.window = args->window;
     call.scale = args->scale * ATTENTION_LOG2E;
     call.page_factor = (uint32_t)((1ull << 32) / layout->page_tokens) + 1;
     switch (layout->type) {
     case KV_TYPE_I8:
-        cuda_attention_i8(backend, &call, of->works);
+        cuda_attention_i8(backend, &call, plan->works);
         break;
     case KV_TYPE_FP8:
-        cuda_attention_fp8(backend, &call, of->works);
+        cuda_attention_fp8(backend, &call, plan->works);
         break;
     case KV_TYPE_BF16:
-        cuda_attention_bf16(backend, &call, of->works);
+        cuda_attention_bf16(backend, &call, plan->works);
         break;
     default:
-        cuda_attention_f16(backend, &call, of->works);
+        cuda_attention_f16(backend, &call, plan->works);
         break;
     }
-    if (of->has_states)
+    if (plan->has_states)
         cuda_backend_launch_early(backend, "attention", dim3(args->rows * args->heads), 32,
                                   k_attention_fold_f32_cuda, call);
 }

@@ -66,7 +66,8 @@ struct attention_call {
     float *partials; /* [states][heads][CUDA_TILES_STATE + head_dim] */
     struct kv_layout layout;
     uint32_t heads;
-    uint32_t group;
+    uint32_t group; /* query heads over a KV head */
+    uint32_t unit;  /* of pages: the group of attention_args */
     uint32_t layer;
     uint32_t window;
     uint32_t stages;
@@ -140,7 +141,8 @@ struct attention_query {
 /* What a block works on; equal in all threads. */
 struct attention_run {
     const struct attention_call *call;
-    const uint32_t *table;
+    uint32_t table; /* the unit of page p is call->tables[table + p × stride] */
+    uint32_t stride;
     size_t tile; /* offset of the layer and KV head in a page */
     uint32_t keys;
 };
@@ -158,7 +160,8 @@ static __device__ const char *attention_page(const struct attention_run *run, ui
         return call->pages;
     const uint32_t page = (uint32_t)((uint64_t)key * call->page_factor >> 32);
     *token = key - page * call->layout.page_tokens;
-    return call->pages + run->table[page] * call->layout.page_bytes + run->tile;
+    return call->pages + call->tables[run->table + page * run->stride] * call->layout.page_bytes +
+           run->tile;
 }
 
 /* Returns how many of 16 bytes of keys from `key` on are to be copied; the others become zeros, so
@@ -738,13 +741,14 @@ template <int D, enum kv_type T, int W>
 static __device__ void attention_work(const struct attention_call *call,
                                       const struct cuda_tiles_work *work)
 {
-    const uint32_t first = cuda_tiles_rows(call->tiles)[work->first].row;
+    const struct cuda_plan_row *first = &call->rows[cuda_tiles_rows(call->tiles)[work->first].row];
+    const uint32_t units = call->layout.window_units;
     const uint32_t index = attention_index<W>();
     const struct attention_query queries[2] = {attention_query_at(call, work, index),
                                                attention_query_at(call, work, index + 8)};
-    const struct attention_run run = {call, call->tables + call->rows[first].table,
-                                      cuda_kv_tile(&call->layout, call->layer, blockIdx.y),
-                                      work->keys};
+    const struct attention_run run = {
+        call, cuda_plan_entry(first, call->unit, units, 0), call->unit == 0 ? 1 : units,
+        cuda_kv_tile(&call->layout, call->layer, blockIdx.y), work->keys};
     struct attention_state<D / W> total;
     attention_clear<D / W>(&total);
     attention_keys<D, T, W>(call, work, queries, &run, &total);

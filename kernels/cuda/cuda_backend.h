@@ -76,7 +76,7 @@ void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *we
 
 /* cuda_step_begin for single operations: the rows of `kv` (host memory, read before it returns),
  * attention with `heads` query heads and windows of at most `window` (0: any), by `groups` unless
- * NULL. */
+ * NULL. Layers in window units have the layout's window. */
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
                                uint32_t rows, uint32_t heads, uint32_t window,
                                const struct attention_groups *groups);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "config/base/limits.h"
+#include "kernels/kernels_step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,9 +52,10 @@ struct cuda_graph_key {
     uint32_t layers;
     uint32_t rows; /* padded */
     uint32_t wanted;
-    uint32_t is_all;    /* every row wants logits; `wanted` is 0 then */
-    uint32_t blocks[2]; /* of attention, over all rows and over those that want logits */
-    uint32_t has_states[2];
+    uint32_t is_all; /* every row wants logits; `wanted` is 0 then */
+    /* of attention, over all rows and over those that want logits, for each kind of layers */
+    uint32_t blocks[2][KERNELS_STEP_KINDS];
+    uint32_t has_states[2][KERNELS_STEP_KINDS];
     uint64_t has_sums; /* sums over ranks; wide, so that the struct has no padding */
 };
 

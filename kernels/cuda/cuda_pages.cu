@@ -13,6 +13,7 @@ struct pages_write {
     char *pages;
     struct kv_layout layout;
     uint32_t row_count;
+    uint32_t group;
     uint32_t layer;
     struct rope_args keys;    /* x NULL: keys are not rotated here */
     struct rope_args queries; /* rotated in the same launch; heads 0: none */
@@ -101,7 +102,8 @@ __global__ void k_kv_write_cuda(struct pages_write call)
         pages_rotate(&call.keys, index, head);
     __syncwarp();
     const uint32_t token = row.position % layout->page_tokens;
-    const uint32_t page = call.tables[row.table + row.position / layout->page_tokens];
+    const uint32_t page = call.tables[cuda_plan_entry(&row, call.group, layout->window_units,
+                                                      row.position / layout->page_tokens)];
     char *tile = call.pages + page * layout->page_bytes + cuda_kv_tile(layout, call.layer, head);
     for (int is_value = 0; is_value < 2; is_value++, tile += layout->tile_bytes) {
         const float *x = (is_value ? call.v : call.k) + (index * layout->kv_heads + head) * n;
@@ -146,6 +148,7 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     struct pages_write call = {};
     ASSERT(backend->is_failed || args->rows == all->rows);
     ASSERT(args->layer < layout->layers);
+    ASSERT(args->group <= layout->window_units);
     for (int i = 0; i < KV_WRITE_ROPES; i++)
         if (args->rope[i] != NULL) {
             ASSERT(args->rope[i]->rows == args->rows);
@@ -160,6 +163,7 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     call.pages = (char *)args->kv.pages;
     call.layout = *layout;
     call.row_count = args->rows;
+    call.group = args->group;
     call.layer = args->layer;
     const size_t threads = (size_t)args->rows * (layout->kv_heads + call.queries.heads) * 32;
     cuda_backend_launch_early(

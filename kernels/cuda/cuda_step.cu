@@ -41,7 +41,8 @@ extern "C" enum status cuda_step_open(struct cuda_backend *backend)
     struct cuda_step *step = &backend->step;
     struct cuda_step_form form;
     const char *what = "a step's rows and page tables";
-    cuda_step_form(&form, options->rows_max, options->rows_max, backend->processors);
+    cuda_step_form(&form, options->rows_max, options->rows_max, KERNELS_STEP_KINDS,
+                   backend->processors);
     const size_t bytes = form.tables + options->tables_max * sizeof(uint32_t);
     TRY(cuda_backend_alloc(backend, (void **)&step->area, bytes, what));
     return cuda_backend_alloc_host(backend, (void **)&step->host, bytes, what);
@@ -82,11 +83,12 @@ static enum status step_place(struct cuda_backend *backend, const struct kernels
     ASSERT(of->logit_rows <= of->rows);
     step->logits_room = of->logit_rows_max;
     step->heads = of->heads;
-    step->window = of->window;
+    memcpy(step->window, of->window, sizeof step->window);
     step->is_padded = is_padded;
     step->is_running = true;
     cuda_step_form(&step->form, cuda_step_rows(backend, of->rows),
-                   cuda_step_rows(backend, cuda_step_wanted(of)), backend->processors);
+                   cuda_step_rows(backend, cuda_step_wanted(of)), cuda_step_kinds(of),
+                   backend->processors);
     step->is_running = false;
     const size_t bytes = cuda_step_fill(&step->form, of, &room, step->host, step->sets);
     if (bytes == 0) {
@@ -96,7 +98,9 @@ static enum status step_place(struct cuda_backend *backend, const struct kernels
     }
     for (int set = 0; set < CUDA_STEP_SETS; set++) {
         step->sets[set].row = (const struct cuda_plan_row *)(step->area + step->form.row[set]);
-        step->sets[set].plan = (const struct cuda_tiles_head *)(step->area + step->form.plan[set]);
+        for (uint32_t kind = 0; kind < step->form.kinds; kind++)
+            step->sets[set].plans[kind].tiles =
+                (const struct cuda_tiles_head *)(step->area + step->form.plan[set][kind]);
     }
     step->tables = (const uint32_t *)(step->area + step->form.tables);
     step_send(backend, bytes);
@@ -119,7 +123,8 @@ extern "C" enum status cuda_backend_batch(struct cuda_backend *backend, const st
     step.rows = rows;
     step.kv = *kv;
     step.heads = heads;
-    step.window = window;
+    step.window[0] = window;
+    step.window[1] = kv->layout->window_units > 0 ? kv->layout->window : 0;
     step.groups = groups;
     return cuda_step_begin(backend, &step);
 }
@@ -144,8 +149,10 @@ static struct cuda_graph_key step_key(const struct cuda_backend *backend,
     key.is_all = key.wanted == 0 && of->logit_rows > 0;
     key.has_sums = of->has_sums;
     for (int set = 0; set < CUDA_STEP_SETS; set++) {
-        key.blocks[set] = cuda_tiles_bucket(step->sets[set].works);
-        key.has_states[set] = step->sets[set].has_states;
+        for (uint32_t kind = 0; kind < step->form.kinds; kind++) {
+            key.blocks[set][kind] = cuda_tiles_bucket(step->sets[set].plans[kind].works);
+            key.has_states[set][kind] = step->sets[set].plans[kind].has_states;
+        }
     }
     return key;
 }

@@ -7,7 +7,8 @@
  * Not here: graphs of launches (cuda_graph), the arithmetic of rows and works (cuda_plan, _tiles).
  *
  * The area, for step->rows and step->logit_rows padded to the launched counts (cuda_graph_bucket):
- *     head | tokens | positions | logit_row | rows, plan of all | … of the wanted | page tables
+ *     head | tokens | positions | logit_row | rows, plans of all | … of the wanted | page tables
+ * A set has a plan for each kind of layers (kernels_step.window).
  * Offsets depend on the padded counts alone, so that a replayed graph finds the next step's arrays.
  * The head holds what changes between steps without changing a launch. Padding rows have token 0,
  * position CUDA_PLAN_NONE in `rows` (0 in positions) and no work: they are written to no page and
@@ -43,19 +44,30 @@ struct cuda_step_form {
     size_t positions;
     size_t logit_row;
     size_t row[CUDA_STEP_SETS];
-    size_t plan[CUDA_STEP_SETS]; /* cuda_tiles: of attention */
-    size_t tables;               /* the last array: as many entries as are used */
+    size_t plan[CUDA_STEP_SETS][KERNELS_STEP_KINDS]; /* cuda_tiles: of attention */
+    uint32_t kinds;                                  /* of plans that are there: 1 or 2 */
+    size_t tables; /* the last array: as many entries as are used */
 };
-void cuda_step_form(struct cuda_step_form *out, uint32_t rows, uint32_t wanted,
+void cuda_step_form(struct cuda_step_form *out, uint32_t rows, uint32_t wanted, uint32_t kinds,
                     uint32_t processors);
+/* Returns the kinds of layers that a step plans for. */
+static inline uint32_t cuda_step_kinds(const struct kernels_step *step)
+{
+    return step->window[1] > 0 ? 2 : 1;
+}
+
+/* Attention over a set of rows, in layers of one kind. */
+struct cuda_step_plan {
+    uint32_t works;                      /* blocks of attention over one KV head */
+    bool has_states;                     /* some works leave states, which are folded */
+    const struct cuda_tiles_head *tiles; /* on the device */
+};
 
 /* A set of rows as kernels are launched over it. */
 struct cuda_step_set {
     uint32_t rows;                   /* padded */
-    uint32_t works;                  /* blocks of attention over one KV head */
-    bool has_states;                 /* some works leave states, which are folded */
-    const struct cuda_plan_row *row; /* [rows] on the device, like plan: */
-    const struct cuda_tiles_head *plan;
+    const struct cuda_plan_row *row; /* [rows] on the device */
+    struct cuda_step_plan plans[KERNELS_STEP_KINDS];
 };
 
 /* Bounds for the parts of attention. */
@@ -69,7 +81,9 @@ struct cuda_step_room {
  * rows serves. */
 uint32_t cuda_step_wanted(const struct kernels_step *step);
 
-/* Fills the area on the host, and `rows`, `works` and `has_states` of each set. Returns the bytes
+/* Fills the area on the host, and `rows`, and `works` and `has_states` of the plans of each set. A
+ * second kind whose keys are in window units is planned without groups: rows that have pages in
+ * common see different window units of them. Returns the bytes
  * to send, or 0 when the tables have more than tables_max entries. */
 size_t cuda_step_fill(const struct cuda_step_form *form, const struct kernels_step *step,
                       const struct cuda_step_room *room, char *area, struct cuda_step_set *sets);
@@ -80,10 +94,10 @@ struct cuda_step {
     char *area; /* and on the device */
     struct cuda_step_form form;
     struct cuda_step_set sets[CUDA_STEP_SETS];
-    const uint32_t *tables; /* on the device */
-    uint32_t logits_room;   /* logit_rows_max of the step */
-    uint32_t heads;         /* heads that attention is planned for */
-    uint32_t window;        /* window that attention is planned for; 0: any */
+    const uint32_t *tables;              /* on the device */
+    uint32_t logits_room;                /* logit_rows_max of the step */
+    uint32_t heads;                      /* heads that attention is planned for */
+    uint32_t window[KERNELS_STEP_KINDS]; /* windows that attention is planned for */
     bool is_padded;
     bool is_running; /* between begin and end of cuda_step_run */
     bool is_sending; /* the last copy may still run */

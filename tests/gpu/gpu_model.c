@@ -288,7 +288,7 @@ static void run_step(bool is_device, struct side *side, const struct batch *batc
 {
     const uint32_t rows = batch->rows;
     const struct kv_rows kv = {
-        &side->layout, side->pages, batch->sequences, batch->positions, tables, NULL, NULL};
+        &side->layout, side->pages, batch->sequences, batch->positions, tables, NULL, NULL, 0};
     uint32_t last[ROWS_MAX];
     const uint32_t count = last_rows(batch, last);
     struct embed_args embed = {&side->embedding, batch->tokens, rows, side->x};

@@ -16,6 +16,7 @@ struct pages_case {
     uint32_t window;
     bool has_sinks;
     uint32_t shared; /* keys that all texts have in common, in the same pages */
+    bool has_units;  /* the layer is in window units */
 };
 
 static enum kv_type type_of(const struct pages_case *shape)
@@ -31,6 +32,8 @@ static double bound_of(const struct pages_case *shape)
     return type_of(shape) == KV_TYPE_BF16 ? 3.2e-2 : type_of(shape) == KV_TYPE_I8 ? 8e-3 : 4e-3;
 }
 
+enum { PAGES_LAYERS = 2, PAGES_LAYER = 1, PAGES_UNITS = 2, PAGES_GROUP = 2 };
+
 struct pages_side {
     struct kv_layout layout;
     char *pages;
@@ -41,14 +44,32 @@ struct pages_bed {
     uint32_t tokens; /* of the longest text */
     uint32_t pages_each;
     uint32_t *table;
-    const uint32_t *tables[SEQUENCES];
+    const uint32_t *tables[(1 + PAGES_UNITS) * SEQUENCES];
     struct pages_side ref;
     struct pages_side device;
     float *k; /* [SEQUENCES][tokens][kv_heads][head_dim] */
     float *v;
 };
 
-enum { PAGES_LAYERS = 2, PAGES_LAYER = 1 };
+/* Gives each page window units, behind the pages of all sequences. */
+static void bed_units(struct pages_bed *bed)
+{
+    const uint32_t pages = SEQUENCES * bed->pages_each;
+    for (uint32_t s = 0; s < SEQUENCES; s++)
+        for (uint32_t unit = 1; unit <= PAGES_UNITS; unit++) {
+            uint32_t *table = bed->table + (size_t)(unit * SEQUENCES + s) * bed->pages_each;
+            bed->tables[unit * SEQUENCES + s] = table;
+            for (uint32_t p = 0; p < bed->pages_each; p++)
+                table[p] = unit * pages + bed->tables[s][p];
+        }
+    bed->ref.layout.window_units = bed->device.layout.window_units = PAGES_UNITS;
+    bed->ref.layout.window = bed->device.layout.window = bed->shape->window;
+}
+
+static uint32_t bed_group(const struct pages_bed *bed)
+{
+    return bed->shape->has_units ? PAGES_GROUP : 0;
+}
 
 static struct pages_bed bed_make(const struct pages_case *shape)
 {
@@ -57,7 +78,8 @@ static struct pages_bed bed_make(const struct pages_case *shape)
         if (shape->texts[t].from + shape->texts[t].rows > bed.tokens)
             bed.tokens = shape->texts[t].from + shape->texts[t].rows;
     bed.pages_each = (bed.tokens + shape->page_tokens - 1) / shape->page_tokens;
-    bed.table = parity_host((size_t)SEQUENCES * bed.pages_each * sizeof *bed.table);
+    const uint32_t units = 1 + (shape->has_units ? PAGES_UNITS : 0);
+    bed.table = parity_host((size_t)units * SEQUENCES * bed.pages_each * sizeof *bed.table);
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         bed.tables[s] = bed.table + (size_t)s * bed.pages_each;
         for (uint32_t p = 0; p < bed.pages_each; p++)
@@ -71,7 +93,9 @@ static struct pages_bed bed_make(const struct pages_case *shape)
     parity_must(cuda_kv_layout(type_of(shape), shape->page_tokens, PAGES_LAYERS, shape->kv_heads,
                                shape->head_dim, &bed.device.layout),
                 "layout");
-    const size_t pages = (size_t)SEQUENCES * bed.pages_each;
+    if (shape->has_units)
+        bed_units(&bed);
+    const size_t pages = (size_t)units * SEQUENCES * bed.pages_each;
     bed.ref.pages = parity_host(pages * bed.ref.layout.page_bytes);
     bed.device.pages = parity_poison(pages * bed.device.layout.page_bytes); /* never to be used */
     const size_t n = (size_t)SEQUENCES * bed.tokens * shape->kv_heads * shape->head_dim;
@@ -116,13 +140,14 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
                              .heads = bed->shape->kv_heads,
                              .head_dim = bed->shape->head_dim,
                              .pairs = pairs};
-    struct kv_write_args args = {
-        .k = rotated,
-        .v = v,
-        .rows = rows,
-        .layer = PAGES_LAYER,
-        .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions, bed->tables, NULL, NULL},
-        .rope = {&rope}};
+    struct kv_write_args args = {.k = rotated,
+                                 .v = v,
+                                 .rows = rows,
+                                 .group = bed_group(bed),
+                                 .layer = PAGES_LAYER,
+                                 .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions,
+                                        bed->tables, NULL, NULL, SEQUENCES},
+                                 .rope = {&rope}};
     kernels_kv_write(parity.ref, &args);
     args.kv.layout = &bed->device.layout;
     args.kv.pages = bed->device.pages;
@@ -247,22 +272,24 @@ static void check_pages(const struct pages_case *shape)
     float *sinks = parity_randoms(shape->heads, 4);
     float *want = parity_host(bytes);
     float *got = parity_host(bytes);
-    struct attention_args args = {
-        .q = q,
-        .out = want,
-        .rows = rows,
-        .heads = shape->heads,
-        .layer = PAGES_LAYER,
-        .scale = 1 / sqrtf((float)shape->head_dim),
-        .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions, bed.tables, NULL, NULL},
-        .window = shape->window,
-        .sinks = shape->has_sinks ? sinks : NULL};
+    struct attention_args args = {.q = q,
+                                  .out = want,
+                                  .rows = rows,
+                                  .heads = shape->heads,
+                                  .group = bed_group(&bed),
+                                  .layer = PAGES_LAYER,
+                                  .scale = 1 / sqrtf((float)shape->head_dim),
+                                  .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions,
+                                         bed.tables, NULL, NULL, SEQUENCES},
+                                  .window = shape->window,
+                                  .sinks = shape->has_sinks ? sinks : NULL};
     kernels_attention(parity.ref, &args);
     args.kv.layout = &bed.device.layout;
     args.kv.pages = bed.device.pages;
     device_attention(parity.device, args, args.window, bytes, got);
-    snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s", kernels_kv_type_name(type_of(shape)),
-             shape->heads, shape->kv_heads, shape->head_dim, shape->window > 0 ? ", window" : "",
+    snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s%s",
+             kernels_kv_type_name(type_of(shape)), shape->heads, shape->kv_heads, shape->head_dim,
+             shape->window > 0 ? ", window" : "", shape->has_units ? " units" : "",
              shape->has_sinks ? ", sinks" : "");
     parity_tell(parity_worst(got, want, rows * each, bound_of(shape)), "%s, pages of %u, %u rows",
                 name, shape->page_tokens, rows);
@@ -278,7 +305,8 @@ static void check_pages(const struct pages_case *shape)
 static void check_infinite(enum kv_type type, uint32_t window)
 {
     enum { ROWS = 70, ODD = 30, HEADS = 2, DIM = 32 };
-    const struct pages_case shape = {16, HEADS, 1, DIM, {{0, 0, ROWS}}, type, window, false, 0};
+    const struct pages_case shape = {16,   HEADS,  1,     DIM, {{0, 0, ROWS}},
+                                     type, window, false, 0,   false};
     struct pages_bed bed = bed_make(&shape);
     uint32_t sequences[ROWS];
     uint32_t positions[ROWS];
@@ -297,7 +325,7 @@ static void check_infinite(enum kv_type type, uint32_t window)
                                     .layer = PAGES_LAYER,
                                     .scale = 0.2f,
                                     .kv = {&bed.device.layout, bed.device.pages, sequences,
-                                           positions, bed.tables, NULL, NULL},
+                                           positions, bed.tables, NULL, NULL, SEQUENCES},
                                     .window = window},
             window, sizeof *got, &got[is_odd][0][0]);
     }
@@ -313,42 +341,181 @@ static void check_infinite(enum kv_type type, uint32_t window)
 }
 
 static const struct pages_case SMALL_PAGES[] = {
-    {16, 3, 3, 16, {{0, 0, 1}, {1, 14, 5}, {2, 63, 2}, {3, 90, 1}}, 0, 0, false, 0},
-    {64, 9, 3, 64, {{0, 0, 40}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 0, false, 0},
-    {48, 8, 1, 48, {{0, 100, 11}, {1, 1, 1}, {2, 3, 1}, {3, 511, 2}}, 0, 0, false, 0},
-    {64, 4, 2, 128, {{0, 700, 1}, {1, 0, 66}, {2, 320, 3}, {3, 127, 1}}, 0, 0, false, 0},
-    {32, 32, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}, 0, 0, false, 0},
-    {64, 2, 2, 96, {{0, 64, 70}, {1, 0, 1}, {2, 65, 1}, {3, 1, 2}}, 0, 0, false, 0},
-    {16, 5, 5, 112, {{0, 0, 17}, {1, 300, 1}, {2, 2, 1}, {3, 1, 1}}, 0, 0, false, 0},
-    {80, 2, 1, 32, {{0, 79, 2}, {1, 80, 1}, {2, 159, 4}, {3, 0, 3}}, 0, 0, false, 0},
-    {64, 2, 1, 256, {{0, 64, 3}, {1, 0, 1}, {2, 300, 1}, {3, 1, 2}}, 0, 0, false, 0},
-    {16, 3, 1, 144, {{0, 30, 5}, {1, 0, 1}, {2, 70, 1}, {3, 1, 2}}, 0, 0, false, 0},
-    {64, 4, 2, 128, {{0, 300, 1}, {1, 0, 20}, {2, 65, 3}, {3, 127, 1}}, KV_TYPE_I8, 0, false, 0},
-    {48, 6, 2, 48, {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 500, 1}}, KV_TYPE_I8, 0, true, 0},
-    {16, 3, 1, 64, {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 400, 1}}, KV_TYPE_FP8, 0, false, 0},
-    {64, 4, 2, 256, {{0, 70, 1}, {1, 0, 5}, {2, 65, 1}, {3, 7, 1}}, KV_TYPE_FP8, 0, false, 0},
-    {32, 4, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}, KV_TYPE_BF16, 0, false, 0},
-    {64, 4, 2, 64, {{0, 0, 90}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 100, false, 0},
-    {16, 2, 1, 16, {{0, 0, 9}, {1, 255, 1}, {2, 700, 2}, {3, 320, 1}}, 0, 1, false, 0},
-    {64, 4, 4, 32, {{0, 250, 9}, {1, 1000, 3}, {2, 519, 2}, {3, 1, 1}}, KV_TYPE_I8, 256, true, 0},
+    {16, 3, 3, 16, {{0, 0, 1}, {1, 14, 5}, {2, 63, 2}, {3, 90, 1}}, 0, 0, false, 0, false},
+    {64, 9, 3, 64, {{0, 0, 40}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 0, false, 0, false},
+    {48, 8, 1, 48, {{0, 100, 11}, {1, 1, 1}, {2, 3, 1}, {3, 511, 2}}, 0, 0, false, 0, false},
+    {64, 4, 2, 128, {{0, 700, 1}, {1, 0, 66}, {2, 320, 3}, {3, 127, 1}}, 0, 0, false, 0, false},
+    {32, 32, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}, 0, 0, false, 0, false},
+    {64, 2, 2, 96, {{0, 64, 70}, {1, 0, 1}, {2, 65, 1}, {3, 1, 2}}, 0, 0, false, 0, false},
+    {16, 5, 5, 112, {{0, 0, 17}, {1, 300, 1}, {2, 2, 1}, {3, 1, 1}}, 0, 0, false, 0, false},
+    {80, 2, 1, 32, {{0, 79, 2}, {1, 80, 1}, {2, 159, 4}, {3, 0, 3}}, 0, 0, false, 0, false},
+    {64, 2, 1, 256, {{0, 64, 3}, {1, 0, 1}, {2, 300, 1}, {3, 1, 2}}, 0, 0, false, 0, false},
+    {16, 3, 1, 144, {{0, 30, 5}, {1, 0, 1}, {2, 70, 1}, {3, 1, 2}}, 0, 0, false, 0, false},
+    {64,
+     4,
+     2,
+     128,
+     {{0, 300, 1}, {1, 0, 20}, {2, 65, 3}, {3, 127, 1}},
+     KV_TYPE_I8,
+     0,
+     false,
+     0,
+     false},
+    {48,
+     6,
+     2,
+     48,
+     {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 500, 1}},
+     KV_TYPE_I8,
+     0,
+     true,
+     0,
+     false},
+    {16,
+     3,
+     1,
+     64,
+     {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 400, 1}},
+     KV_TYPE_FP8,
+     0,
+     false,
+     0,
+     false},
+    {64,
+     4,
+     2,
+     256,
+     {{0, 70, 1}, {1, 0, 5}, {2, 65, 1}, {3, 7, 1}},
+     KV_TYPE_FP8,
+     0,
+     false,
+     0,
+     false},
+    {32,
+     4,
+     1,
+     80,
+     {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}},
+     KV_TYPE_BF16,
+     0,
+     false,
+     0,
+     false},
+    {64, 4, 2, 64, {{0, 0, 90}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 100, false, 0, false},
+    {16, 2, 1, 16, {{0, 0, 9}, {1, 255, 1}, {2, 700, 2}, {3, 320, 1}}, 0, 1, false, 0, false},
+    {64,
+     4,
+     4,
+     32,
+     {{0, 250, 9}, {1, 1000, 3}, {2, 519, 2}, {3, 1, 1}},
+     KV_TYPE_I8,
+     256,
+     true,
+     0,
+     false},
     /* The common keys end inside a segment, or with one. */
-    {64, 4, 2, 64, {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}}, 0, 0, false, 640},
-    {64, 8, 2, 32, {{0, 512, 1}, {1, 600, 2}, {2, 513, 1}, {3, 800, 9}}, 0, 300, true, 512},
-    {64, 4, 1, 64, {{0, 300, 1}, {1, 257, 3}, {2, 256, 1}, {3, 300, 1}}, KV_TYPE_FP8, 0, true, 256},
+    {64, 4, 2, 64, {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}}, 0, 0, false, 640, false},
+    {64, 8, 2, 32, {{0, 512, 1}, {1, 600, 2}, {2, 513, 1}, {3, 800, 9}}, 0, 300, true, 512, false},
+    {64,
+     4,
+     1,
+     64,
+     {{0, 300, 1}, {1, 257, 3}, {2, 256, 1}, {3, 300, 1}},
+     KV_TYPE_FP8,
+     0,
+     true,
+     256,
+     false},
     /* The window begins in the common keys, at another key for each row; or behind them. */
-    {64, 4, 2, 32, {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 1030, 9}}, 0, 600, true, 1024},
-    {16, 6, 3, 16, {{0, 900, 1}, {1, 905, 1}, {2, 1300, 3}, {3, 520, 1}}, 0, 390, false, 512},
+    {64,
+     4,
+     2,
+     32,
+     {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 1030, 9}},
+     0,
+     600,
+     true,
+     1024,
+     false},
+    {16,
+     6,
+     3,
+     16,
+     {{0, 900, 1}, {1, 905, 1}, {2, 1300, 3}, {3, 520, 1}},
+     0,
+     390,
+     false,
+     512,
+     false},
     /* More than 16 queries over a KV head, which are one warp's own, beside fewer, which all warps
      * share. */
-    {32, 4, 1, 80, {{0, 5, 30}, {1, 31, 2}, {2, 0, 1}, {3, 90, 1}}, KV_TYPE_BF16, 20, true, 0},
-    {16, 2, 1, 256, {{0, 0, 20}, {1, 63, 2}, {2, 64, 1}, {3, 70, 1}}, 0, 0, false, 0},
-    {64, 4, 2, 144, {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}}, KV_TYPE_FP8, 0, true, 0},
-    {48, 4, 2, 256, {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}}, KV_TYPE_I8, 40, false, 0},
+    {32,
+     4,
+     1,
+     80,
+     {{0, 5, 30}, {1, 31, 2}, {2, 0, 1}, {3, 90, 1}},
+     KV_TYPE_BF16,
+     20,
+     true,
+     0,
+     false},
+    {16, 2, 1, 256, {{0, 0, 20}, {1, 63, 2}, {2, 64, 1}, {3, 70, 1}}, 0, 0, false, 0, false},
+    {64,
+     4,
+     2,
+     144,
+     {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}},
+     KV_TYPE_FP8,
+     0,
+     true,
+     0,
+     false},
+    {48,
+     4,
+     2,
+     256,
+     {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}},
+     KV_TYPE_I8,
+     40,
+     false,
+     0,
+     false},
+    /* Window units: their tables begin with the page of the first key that is read. */
+    {16, 4, 2, 64, {{0, 700, 1}, {1, 0, 70}, {2, 250, 9}, {3, 600, 1}}, 0, 100, true, 0, true},
+    {64, 4, 2, 32, {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 30, 9}}, 0, 600, false, 0, true},
+    {64,
+     4,
+     1,
+     64,
+     {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}},
+     KV_TYPE_I8,
+     128,
+     false,
+     640,
+     true},
 };
 
 static const struct pages_case LARGE_PAGES[] = {
-    {64, 32, 8, 128, {{0, 2047, 1}, {1, 1500, 100}, {2, 8191, 1}, {3, 0, 256}}, 0, 0, false, 0},
-    {64, 32, 8, 64, {{0, 2047, 1}, {1, 100, 100}, {2, 4095, 1}, {3, 0, 256}}, 0, 0, false, 0},
+    {64,
+     32,
+     8,
+     128,
+     {{0, 2047, 1}, {1, 1500, 100}, {2, 8191, 1}, {3, 0, 256}},
+     0,
+     0,
+     false,
+     0,
+     false},
+    {64,
+     32,
+     8,
+     64,
+     {{0, 2047, 1}, {1, 100, 100}, {2, 4095, 1}, {3, 0, 256}},
+     0,
+     0,
+     false,
+     0,
+     false},
 };
 
 void gpu_parity_attention(void)

@@ -79,7 +79,7 @@ static void test_a_key_finds_its_own_graph_alone(void **state)
     other[2].layers = 1;
     other[3].wanted = 1;
     other[4].is_all = 1;
-    other[5].blocks[1] = 2;
+    other[5].blocks[1][0] = 2;
     for (int i = 0; i < 6; i++)
         assert_null(cuda_graph_find(&graphs, &other[i]));
 }

@@ -53,6 +53,45 @@ static void test_rows_carry_their_tables(void **state)
     assert_int_equal(cuda_plan_rows(&kv, 0, rows, tables, 0), 0);
 }
 
+/* Window unit u of sequence s's page p is 1000 u + 100 s + p. */
+static void test_rows_carry_their_window_units_from_the_first_that_is_read(void **state)
+{
+    (void)state;
+    static const uint32_t sequence[] = {2, 2, 0, 1};
+    static const uint32_t position[] = {700, 701, 3, 130};
+    enum { UNITS = 2, WINDOW = 100 };
+    uint32_t windows[UNITS][SEQUENCES][PAGES];
+    const uint32_t *all[(1 + UNITS) * SEQUENCES];
+    struct bed bed;
+    struct cuda_plan_row rows[4];
+    uint32_t tables[200];
+    bed_init(&bed);
+    bed.layout.window_units = UNITS;
+    bed.layout.window = WINDOW;
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
+        all[s] = bed.tables[s];
+        for (uint32_t u = 0; u < UNITS; u++) {
+            all[(1 + u) * SEQUENCES + s] = windows[u][s];
+            for (uint32_t p = 0; p < PAGES; p++)
+                windows[u][s][p] = 1000 * (u + 1) + 100 * s + p;
+        }
+    }
+    struct kv_rows kv = bed_rows(&bed, sequence, position);
+    kv.page_tables = all;
+    kv.sequences = SEQUENCES;
+    /* Attention of position 700 reads from key 576 (page 36) on, of 130 from key 0 on. */
+    const uint32_t entries = 44 + UNITS * (44 - 36) + 1 + UNITS + 9 + UNITS * 9;
+    assert_int_equal(cuda_plan_rows(&kv, 4, rows, tables, 200), entries);
+    assert_int_equal(cuda_plan_rows(&kv, 4, rows, tables, entries), entries);
+    for (uint32_t r = 0; r < 4; r++)
+        for (uint32_t p = kernels_window_first(WINDOW, position[r]) / 16; p <= position[r] / 16;
+             p++)
+            for (uint32_t group = 0; group <= UNITS; group++)
+                assert_int_equal(tables[cuda_plan_entry(&rows[r], group, UNITS, p)],
+                                 all[group * SEQUENCES + sequence[r]][p]);
+    assert_int_equal(cuda_plan_rows(&kv, 4, rows, tables, entries - 1), CUDA_PLAN_NONE);
+}
+
 static void test_copies_are_as_long_as_pages_follow_each_other(void **state)
 {
     (void)state;
@@ -75,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_carry_their_tables),
+        cmocka_unit_test(test_rows_carry_their_window_units_from_the_first_that_is_read),
         cmocka_unit_test(test_copies_are_as_long_as_pages_follow_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

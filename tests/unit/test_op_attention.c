@@ -32,7 +32,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
     }
     scene->pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
     struct kv_rows kv = kit_rows(&scene->pages, sequence, position, SEQUENCES * TOKENS, open_of);
-    struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv, {NULL}};
+    struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, 0, kv, {NULL}};
     kernels_kv_write(kernels, &write);
     scene->q = kit_floats(rng, (size_t)SEQUENCES * TOKENS * HEADS * DIM, 2);
     scene->want = malloc((size_t)SEQUENCES * TOKENS * HEADS * DIM * sizeof(float));
@@ -206,9 +206,9 @@ static void sharers_write(struct kernels *kernels, struct sharers *all, uint32_t
         position[i] = from + i;
     }
     struct kv_rows kv = {&all->layout, all->pages, sequence, position,
-                         all->tables,  all->open,  open_of};
+                         all->tables,  all->open,  open_of,  0};
     kit_open_of(&kv, rows, open_of);
-    kernels_kv_write(kernels, &(struct kv_write_args){k, v, rows, 0, kv, {NULL}});
+    kernels_kv_write(kernels, &(struct kv_write_args){k, v, rows, 0, 0, kv, {NULL}});
     free(open_of);
     free(sequence);
     free(position);
@@ -295,8 +295,8 @@ static void sharers_run(struct kernels *kernels, const struct sharers *all, cons
     const size_t size = (size_t)all->heads * all->layout.head_dim;
     uint32_t open_of[SHARERS * CHUNK_MAX];
     struct kv_rows kv = {
-        &all->layout, all->pages, all->sequence + row, all->position + row, all->tables,
-        all->open,    open_of};
+        &all->layout, all->pages, all->sequence + row, all->position + row, all->tables, all->open,
+        open_of,      0};
     kit_open_of(&kv, rows, open_of);
     kernels_attention(kernels, &(struct attention_args){.q = q + row * size,
                                                         .out = out + row * size,
@@ -371,9 +371,84 @@ static void test_shared_pages(void **state)
                 check_sharing(*isa, kit_kv_types[repeat % KIT_KV_TYPES], &shapes[i], &rng);
 }
 
+/* The same keys in the second layer of pages, and in window units without those before the windows:
+ * table 0 is the first units', the others' entries before the window are no places at all. */
+static void check_units(const char *isa, enum kv_type type, uint32_t window, struct rng *rng)
+{
+    enum { LENGTH = 300, PAGES = (LENGTH + 15) / 16, ROWS = 3 };
+    const size_t each = (size_t)KV_HEADS * DIM;
+    struct kernels *kernels = kit_kernels(isa, 2, LENGTH, 64);
+    struct kit_pages whole = kit_pages_make(kernels, type, 16, 3, KV_HEADS, DIM, 1, LENGTH);
+    struct kit_pages units = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 3, LENGTH);
+    float *k = kit_floats(rng, LENGTH * each, 3);
+    float *v = kit_floats(rng, LENGTH * each, 1);
+    float *q = kit_floats(rng, (size_t)ROWS * HEADS * DIM, 2);
+    float out[2][ROWS * HEADS * DIM];
+    uint32_t sequence[LENGTH] = {0};
+    uint32_t position[LENGTH];
+    uint32_t open_of[LENGTH];
+    uint32_t table[3][PAGES];
+    const uint32_t *tables[3] = {table[0], table[1], table[2]};
+    for (uint32_t i = 0; i < LENGTH; i++)
+        position[i] = i;
+    for (uint32_t t = 0; t < 3; t++)
+        memcpy(table[t], units.tables[t], sizeof table[t]);
+    units.layout.window_units = 2;
+    units.layout.window = window;
+    struct kv_write_args write = {.k = k,
+                                  .v = v,
+                                  .rows = LENGTH,
+                                  .layer = 2,
+                                  .kv = kit_rows(&whole, sequence, position, LENGTH, open_of)};
+    kernels_kv_write(kernels, &write);
+    write.kv = kit_rows(&units, sequence, position, LENGTH, open_of);
+    write.kv.page_tables = tables;
+    write.kv.sequences = 1;
+    write.group = 2;
+    write.layer = 0;
+    kernels_kv_write(kernels, &write);
+    struct attention_args args = {
+        .q = q,
+        .out = out[0],
+        .rows = ROWS,
+        .heads = HEADS,
+        .layer = 2,
+        .scale = 0.125f,
+        .kv = kit_rows(&whole, sequence, position + LENGTH - ROWS, ROWS, open_of),
+        .window = window};
+    kernels_attention(kernels, &args);
+    for (uint32_t p = 0; p < kernels_window_first(window, LENGTH - ROWS) / 16; p++)
+        table[1][p] = table[2][p] = UINT32_MAX / 2;
+    args.kv = write.kv;
+    args.kv.position = position + LENGTH - ROWS;
+    args.out = out[1];
+    args.group = 2;
+    args.layer = 0;
+    kernels_attention(kernels, &args);
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    free(k);
+    free(v);
+    free(q);
+    kit_pages_free(kernels, &whole);
+    kit_pages_free(kernels, &units);
+    kernels_destroy(kernels);
+}
+
+static void test_window_units(void **state)
+{
+    (void)state;
+    static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8};
+    struct rng rng = {.seed = 13};
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+            for (uint32_t window = 1; window < 300; window += 37)
+                check_units(*isa, types[i], window, &rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_window_units),
         cmocka_unit_test(test_batch_invariance),
         cmocka_unit_test(test_batch_invariance_with_windows_and_sinks),
         cmocka_unit_test(test_accuracy),

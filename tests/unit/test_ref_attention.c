@@ -80,7 +80,7 @@ static void check(enum kv_type type, uint32_t window)
     for (uint32_t i = 0; i < TOKENS; i++)
         position[i] = i;
     struct kv_rows kv = kit_rows(&pages, sequence, position, TOKENS, open_of);
-    struct kv_write_args write = {k, v, TOKENS, 1, kv, {NULL}};
+    struct kv_write_args write = {k, v, TOKENS, 0, 1, kv, {NULL}};
     k_kv_write_ref(&write, 0, TOKENS);
     struct attention_args args = {
         .q = q, .out = out, .rows = TOKENS, .heads = HEADS, .layer = 1, .scale = 0.25f, .kv = kv};

@@ -168,9 +168,13 @@ static struct ops_work attention_work(const struct kernels *kernels,
     return work;
 }
 
-void op_attention(struct kernels *kernels, const struct attention_args *args)
+void op_attention(struct kernels *kernels, const struct attention_args *asked)
 {
+    struct attention_args own = *asked;
+    const struct attention_args *args = &own;
     const struct kv_layout *layout = args->kv.layout;
+    ASSERT(args->group == 0 || args->window > 0);
+    own.kv = ops_group(&asked->kv, asked->group);
     ASSERT(args->rows <= kernels->rows_max);
     ASSERT(args->layer < layout->layers);
     ASSERT(args->heads > 0);

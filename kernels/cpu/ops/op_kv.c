@@ -121,10 +121,13 @@ static void op_kv_pack_job(void *context, uint32_t thread, uint32_t count)
     }
 }
 
-void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
+void op_kv_write(struct kernels *kernels, const struct kv_write_args *asked)
 {
+    struct kv_write_args own = *asked;
+    const struct kv_write_args *args = &own;
     const struct kv_layout *layout = args->kv.layout;
     struct kv_job job = {kernels->table, args};
+    own.kv = ops_group(&asked->kv, asked->group);
     ASSERT(args->layer < layout->layers);
     ASSERT(kernels->table->kv_types >> layout->type & 1);
     size_t elements = (size_t)args->rows * layout->kv_heads * layout->head_dim * KV_SCATTER;

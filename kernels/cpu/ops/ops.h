@@ -121,6 +121,15 @@ static inline void ops_run(struct kernels *kernels, const struct ops_work *work,
         threads_run(kernels->threads, job, context);
 }
 
+/* Returns the rows with the page tables of one group as the first tables. */
+static inline struct kv_rows ops_group(const struct kv_rows *kv, uint32_t group)
+{
+    struct kv_rows own = *kv;
+    ASSERT(group <= kv->layout->window_units);
+    own.page_tables += (size_t)group * kv->sequences;
+    return own;
+}
+
 enum status op_weight_create(struct kernels *kernels, struct weight *out,
                              const struct tensor *tensor);
 void op_weight_destroy(struct kernels *kernels, struct weight *weight);
