@@ -173,7 +173,8 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                          .k = decoder->k,
                          .v = decoder->v,
                          .rows = rows,
-                         .layer = index,
+                         .group = model->places[index].group,
+                         .layer = model->places[index].layer,
                          .kv = batch->kv,
                          .rope = {has_rope ? &k : NULL, has_rope && wants_queries ? &q : NULL}});
 }
@@ -247,7 +248,8 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .out = decoder->attended,
                                                .rows = batch->rows,
                                                .heads = model->share.heads,
-                                               .layer = index,
+                                               .group = model->places[index].group,
+                                               .layer = model->places[index].layer,
                                                .scale = config->attention_scale,
                                                .kv = batch->kv,
                                                .groups = batch->groups,

@@ -161,7 +161,6 @@ static void forward_check(const struct model *model, const struct model_batch *b
     ASSERT(batch->rows <= model->rows_max);
     ASSERT(batch->logit_rows <= model->logit_rows_max);
     ASSERT(batch->layers <= config->layers);
-    ASSERT(batch->kv.layout->layers == config->layers);
     ASSERT(batch->kv.layout->kv_heads == model->share.kv_heads);
     ASSERT(batch->kv.layout->head_dim == config->head_dim);
     for (uint32_t r = 0; r < batch->rows; r++) {
@@ -201,25 +200,27 @@ static void forward_run(void *context)
 
 const float *model_forward(struct model *model, const struct model_batch *batch)
 {
+    const bool is_for_model = model_units_places(&model->config, batch->kv.layout, model->places);
+    ASSERT(is_for_model); /* the pages are laid out for this model */
     forward_check(model, batch);
     if (model->told != NULL)
         model->told(model->told_context, batch);
     const struct attention_groups wanted = {model->wanted_order, model->wanted_shared};
     const bool is_shared = model_wanted_groups(batch, model->wanted_order, model->wanted_shared);
     model->wanted_groups = is_shared ? &wanted : NULL;
-    const struct kernels_step step = {.rows = batch->rows,
-                                      .tokens = batch->tokens,
-                                      .kv = batch->kv,
-                                      .groups = batch->groups,
-                                      .wanted_groups = model->wanted_groups,
-                                      .logit_rows = batch->logit_rows,
-                                      .logit_rows_max = model->logit_rows_max,
-                                      .heads = model->share.heads,
-                                      .window = {forward_window(&model->config),
-                                                 forward_second(&model->config)},
-                                      .logit_row = batch->logit_row,
-                                      .layers = batch->layers,
-                                      .has_sums = model->share.count > 1};
+    const struct kernels_step step = {
+        .rows = batch->rows,
+        .tokens = batch->tokens,
+        .kv = batch->kv,
+        .groups = batch->groups,
+        .wanted_groups = model->wanted_groups,
+        .logit_rows = batch->logit_rows,
+        .logit_rows_max = model->logit_rows_max,
+        .heads = model->share.heads,
+        .window = {forward_window(&model->config), forward_second(&model->config)},
+        .logit_row = batch->logit_row,
+        .layers = batch->layers,
+        .has_sums = model->share.count > 1};
     model->batch = batch;
     if (kernels_step_run(model->kernels, &step, forward_run, model) != STATUS_OK)
         return NULL;

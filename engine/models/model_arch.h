@@ -12,6 +12,7 @@
 #include "engine/models/model_share.h"
 #include "engine/models/model_source.h"
 #include "engine/models/model_types.h"
+#include "engine/models/model_units.h"
 
 struct decoder;
 
@@ -29,6 +30,7 @@ struct model {
     uint64_t packed_bytes;                        /* of the file, while it is opened */
     int64_t told_us;                              /* when "model_loading" was logged last */
     const struct model_batch *batch;              /* of the current step */
+    struct model_place places[LIMIT_LAYERS];      /* of the layers' keys in its pages */
     const struct attention_groups *wanted_groups; /* of its rows with logits; NULL = none */
     uint32_t *wanted_order;                       /* [logit_rows_max], as wanted_shared */
     uint32_t *wanted_shared;
