@@ -15,6 +15,7 @@
 #include "engine/draft/draft_model.h"
 #include "engine/models/gguf.h"
 #include "engine/models/model.h"
+#include "engine/models/model_units.h"
 #include "engine/models/vocab.h"
 #include "engine/ranks/rank_lead.h"
 #include "engine/step/step.h"
@@ -177,6 +178,15 @@ static uint32_t open_tables_max(const struct engine *engine, const struct engine
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
 }
 
+/* The same with the numbers of their window units. */
+static uint32_t open_entries_max(const struct engine *engine, const struct engine_options *options,
+                                 const struct model_config *config)
+{
+    const uint64_t entries =
+        open_tables_max(engine, options) * (1 + (uint64_t)model_units_windows(config));
+    return entries < UINT32_MAX ? (uint32_t)entries : UINT32_MAX;
+}
+
 static uint32_t open_page_tokens(const struct engine *engine, const struct engine_options *options)
 {
     return options->page_tokens > 0 ? options->page_tokens : kernels_page_tokens(engine->kernels);
@@ -248,7 +258,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
         .cols_max = cols_max,
         .device = options->device,
         .is_free = options->is_free,
-        .tables_max = open_tables_max(engine, options),
+        .tables_max = open_entries_max(engine, options, &config),
         .ranks = options->ranks,
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
@@ -264,8 +274,8 @@ static enum status open_model(struct engine *engine, const struct engine_options
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
         FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, but its vocabulary has %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));
-    return kernels_kv_layout(engine->kernels, kv_type, open_page_tokens(engine, options),
-                             config.layers, share.kv_heads, config.head_dim, &engine->layout);
+    return model_units_layout(engine->kernels, &config, share.kv_heads, kv_type,
+                              open_page_tokens(engine, options), &engine->layout);
 }
 
 static enum status open_step(struct engine *engine, const struct engine_options *options,
@@ -336,8 +346,8 @@ static enum status open_ranks(struct engine *engine, const struct engine_options
         .memory = {[RANK_POOL] = pool->memory,
                    [RANK_HOST] = host->memory,
                    [RANK_OPEN] = step->open.memory},
-        .bytes = {[RANK_POOL] = pool->page_count * pool->layout.page_bytes,
-                  [RANK_HOST] = (uint64_t)host->page_count * host->page_bytes,
+        .bytes = {[RANK_POOL] = pool->unit_count * pool->layout.page_bytes,
+                  [RANK_HOST] = (uint64_t)host->unit_count * host->page_bytes,
                   [RANK_OPEN] = kv_open_bytes(&step->open, &pool->layout)}};
     TRY(rank_lead_begin(engine->lead, engine->kernels, engine->model, &areas, step->places,
                         open_tables_max(engine, options)));
@@ -401,8 +411,8 @@ static void open_populate(struct engine *engine)
     if (kernels_is_device(engine->kernels))
         return; /* device memory and pinned host memory are resident already */
     const struct populate_range ranges[] = {
-        {pool->memory, pool->page_count * pool->layout.page_bytes},
-        {host->memory, host->page_count * host->page_bytes},
+        {pool->memory, pool->unit_count * pool->layout.page_bytes},
+        {host->memory, host->unit_count * host->page_bytes},
     };
     (void)populate_start(&engine->populate, ranges, 2);
 }
@@ -493,15 +503,15 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .threads = kernels_threads(engine->kernels),
         .has_bf16_dots = kernels_has_dots(engine->kernels),
         .created_wall_s = engine->created_wall_s,
-        .kv_pages = engine->step.pool.page_count,
+        .kv_pages = engine->step.pool.unit_count,
         .ranks = ranks_count(engine->ranks),
-        .pin_pages = engine->step.cache.pin_pages_max,
+        .pin_pages = engine->step.cache.pin_units_max,
     };
 }
 
 uint32_t engine_pages_pinned_by(const struct engine *engine, uint32_t tokens)
 {
-    return kv_pool_pages_kept(&engine->step.pool, tokens);
+    return kv_pool_units_kept(&engine->step.pool, tokens);
 }
 
 /* --- text services --- */
@@ -812,7 +822,7 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
         .prefix_followers = atomic_load(&figures->followers),
         .cache_query_tokens = atomic_load(&figures->cache_query_tokens),
         .cache_hit_tokens = atomic_load(&figures->cache_hit_tokens),
-        .pages_total = engine->step.pool.page_count,
+        .pages_total = engine->step.pool.unit_count,
         .steps = atomic_load(&figures->steps),
         .rows = atomic_load(&figures->rows),
         .tokens_prompt = atomic_load(&figures->tokens_prompt),
@@ -912,7 +922,7 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
     if (out->state == ENGINE_REQUEST_WAITING || out->state == ENGINE_REQUEST_PAUSED) {
         const struct step_figures *figures = &engine->step.figures;
         uint32_t tokens = out->prompt_tokens + out->completion_tokens;
-        out->pages_needed = kv_pool_pages_for(&engine->step.pool, tokens);
+        out->pages_needed = kv_pool_units_least(&engine->step.pool, tokens);
         out->pages_free = step_explain_coarse((uint64_t)atomic_load(&figures->pages_free) +
                                               atomic_load(&figures->pages_idle));
     }

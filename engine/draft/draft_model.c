@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
+#include "engine/models/model_units.h"
 
 static enum status open_check_vocab(const struct gguf *gguf, const struct vocab *vocab)
 {
@@ -29,8 +30,8 @@ static enum status open_pages(struct draft_model *draft, const struct draft_mode
 {
     const uint32_t tokens = options->page_tokens;
     struct kv_layout layout;
-    TRY(kernels_kv_layout(options->kernels, options->kv_type, tokens, config->layers,
-                          config->kv_heads, config->head_dim, &layout));
+    TRY(model_units_layout_whole(options->kernels, config, config->kv_heads, options->kv_type,
+                                 tokens, &layout));
     uint32_t pages = (options->context + tokens - 1) / tokens;
     TRY(kv_pool_init(&draft->pool, options->kernels, &layout,
                      (uint64_t)DRAFT_MODEL_CONTEXTS * pages * layout.page_bytes, options->context));

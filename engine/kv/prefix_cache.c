@@ -41,7 +41,7 @@ static uint32_t init_ghosts_max(const struct prefix_cache *cache)
     const uint32_t tokens = pool->layout.page_tokens;
     const uint64_t bytes = GHOST_SHARE * (GHOST_BYTES + (uint64_t)tokens * sizeof(uint32_t));
     const uint64_t least = GHOSTS_MIN_TOKENS / tokens;
-    uint64_t share = (uint64_t)pool->page_count * pool->layout.page_bytes / bytes;
+    uint64_t share = (uint64_t)pool->unit_count * pool->layout.page_bytes / bytes;
     if (cache->options.ghosts_max > 0)
         return cache->options.ghosts_max;
     share = share < least ? least : share;
@@ -52,10 +52,10 @@ static enum status init_parts(struct prefix_cache *cache)
 {
     const struct prefix_cache_options *options = &cache->options;
     const struct kv_pool *pool = cache->pool;
-    TRY(kv_host_init(&cache->host, options->kernels, pool->layout.page_bytes, options->host_bytes));
+    TRY(kv_host_init(&cache->host, options->kernels, &pool->layout, options->host_bytes));
     if (options->is_off)
         return STATUS_OK;
-    uint32_t values = pool->page_count + cache->host.page_count;
+    uint32_t values = pool->unit_count + cache->host.unit_count;
     const struct radix_options tree = {
         .page_symbols = pool->layout.page_tokens,
         .values_max = values,
@@ -64,8 +64,8 @@ static enum status init_parts(struct prefix_cache *cache)
         .seed = options->seed,
     };
     TRY(radix_tree_create(&cache->tree, &tree));
-    cache->page_node = init_nodes(pool->page_count);
-    cache->host_node = init_nodes(cache->host.page_count);
+    cache->page_node = init_nodes(pool->unit_count);
+    cache->host_node = init_nodes(cache->host.unit_count);
     cache->nodes = init_nodes(kv_pool_pages_for(pool, options->context));
     cache->published = mem_zalloc(LIMIT_PROMPTS, sizeof(*cache->published));
     if (cache->page_node == NULL || cache->host_node == NULL || cache->nodes == NULL ||
@@ -86,10 +86,11 @@ enum status prefix_cache_init(struct prefix_cache *cache,
     if (options->is_off)
         return STATUS_OK;
     /* One full sequence always fits beside all pins. */
-    uint32_t total = cache->pool->page_count;
-    uint32_t beside = total - kv_pool_pages_for(cache->pool, options->context) - options->exchange;
+    uint32_t total = cache->pool->unit_count;
+    uint32_t beside =
+        total - kv_pool_units_least(cache->pool, options->context) - options->exchange;
     uint32_t share = (uint32_t)((uint64_t)total * options->pin_percent / 100);
-    cache->pin_pages_max = share < beside ? share : beside;
+    cache->pin_units_max = share < beside ? share : beside;
     kv_pool_set_idle(cache->pool, tell_idle, cache);
     return STATUS_OK;
 }
@@ -116,6 +117,8 @@ struct lookup {
     uint32_t pages;
     radix_node rest;
     uint32_t rest_tokens;
+    uint32_t window_page; /* pages from here on, and the rest, are needed with their windows */
+    uint32_t window_lost; /* tokens given up, because their windows are gone */
 };
 
 static bool is_same(const struct engine_domain *a, const struct engine_domain *b)
@@ -153,6 +156,51 @@ static void look_up(const struct prefix_cache *cache, const struct prefix_view *
     }
 }
 
+static bool has_window(const struct prefix_cache *cache, radix_node node)
+{
+    const uint32_t value = radix_tree_value(cache->tree, node);
+    return radix_tree_tier(cache->tree, node) == RADIX_HOST
+               ? kv_host_has_window(&cache->host, value)
+               : kv_pool_has_window(cache->pool, value);
+}
+
+/* Shortens what was found to the longest text behind whose end the whole window is there. */
+static void fit_window(const struct prefix_cache *cache, struct lookup *found)
+{
+    const uint32_t symbols = cache->pool->layout.page_tokens;
+    const uint32_t tokens = found->pages * symbols + found->rest_tokens;
+    uint32_t run = 0; /* pages with windows without a gap, up to this one */
+    uint32_t fit = 0;
+    found->window_page = kv_pool_window_page(cache->pool, tokens);
+    if (cache->pool->windows == NULL)
+        return;
+    for (uint32_t i = 0; i < found->pages; i++) {
+        run = has_window(cache, cache->nodes[i]) ? run + 1 : 0;
+        if (i + 1 - kv_pool_window_page(cache->pool, (i + 1) * symbols) <= run)
+            fit = i + 1;
+    }
+    const uint32_t before =
+        found->pages > found->window_page ? found->pages - found->window_page : 0;
+    if (found->rest_tokens > 0 && before <= run && has_window(cache, found->rest))
+        return;
+    found->pages = fit;
+    found->rest = RADIX_NONE;
+    found->rest_tokens = 0;
+    found->window_page = kv_pool_window_page(cache->pool, fit * symbols);
+    found->window_lost = tokens - fit * symbols;
+}
+
+/* Units of the available ones that a sequence uses when it takes a node's page. */
+static uint32_t node_cost(const struct prefix_cache *cache, radix_node node, bool is_in_window)
+{
+    const uint32_t value = radix_tree_value(cache->tree, node);
+    if (radix_tree_tier(cache->tree, node) == RADIX_HOST)
+        return kv_host_page_units(&cache->host, value);
+    return kv_pool_is_idle(cache->pool, value) +
+           (is_in_window && kv_pool_is_spare(cache->pool, value) ? cache->pool->layout.window_units
+                                                                 : 0);
+}
+
 /* Adds `tokens` tokens that a node holds to a match. */
 static void add_found(const struct prefix_cache *cache, const struct prefix_view *view,
                       const struct lookup *found, radix_node node, uint32_t tokens,
@@ -176,8 +224,10 @@ static void add_found(const struct prefix_cache *cache, const struct prefix_view
         out->tokens_own += tokens;
     if (tokens < cache->pool->layout.page_tokens) {
         out->rest_tokens = tokens;
+        out->cost += kv_pool_page_units(cache->pool);
         return;
     }
+    out->cost += node_cost(cache, node, out->pages >= found->window_page);
     out->pages++;
     out->host_pages += is_host;
     if (!is_host)
@@ -192,6 +242,8 @@ void prefix_cache_find(struct prefix_cache *cache, const struct prefix_view *vie
     if (count == 0)
         return;
     look_up(cache, view, tokens, count - 1, &found);
+    fit_window(cache, &found);
+    out->window_lost = found.window_lost;
     for (uint32_t i = 0; i < found.pages; i++)
         add_found(cache, view, &found, cache->nodes[i], cache->pool->layout.page_tokens, out);
     if (found.rest_tokens > 0)
@@ -215,6 +267,7 @@ static void evict_copy(struct prefix_cache *cache)
     for (uint32_t i = 0; i < count; i++)
         kv_pool_uncache(cache->pool, cache->evicted.from[i]);
     cache->evicted.count = 0;
+    cache->evicted.units = 0;
 }
 
 /* Drops the host page that the tree evicts next; false when others hold all of them. */
@@ -233,15 +286,31 @@ static bool evict_host(struct prefix_cache *cache)
     return true;
 }
 
+/* Gives a host page room for the window units of an evicted tail, if the tree has so much there. */
+static void evict_window(struct prefix_cache *cache, page_id page, host_page to)
+{
+    struct kv_host *host = &cache->host;
+    if (!kv_pool_is_tail(cache->pool, page) || kv_pool_window_units(cache->pool, page) == 0)
+        return;
+    const uint32_t wanted = cache->host_reserve + host->window_units;
+    while (host->free_count < wanted && evict_host(cache)) {
+    }
+    if (host->free_count >= wanted)
+        kv_host_add_window(host, to);
+}
+
 /* A host page for an evicted page; if need be the tree drops one of its own there. */
 static host_page evict_acquire(struct prefix_cache *cache, page_id page)
 {
     struct kv_host *host = &cache->host;
-    if (host->page_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
+    if (host->unit_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
         return KV_POOL_NONE;
     if (cache->evicted.count == PREFIX_BATCH)
         evict_copy(cache);
-    return kv_host_acquire(host, &cache->pool->domains[page]);
+    host_page to = kv_host_acquire(host, &cache->pool->domains[page]);
+    if (to != KV_POOL_NONE)
+        evict_window(cache, page, to);
+    return to;
 }
 
 static void evict_page(struct prefix_cache *cache, radix_node node)
@@ -261,21 +330,33 @@ static void evict_page(struct prefix_cache *cache, radix_node node)
     radix_evict_idle(cache->tree, node);
     cache->host_node[to] = node;
     cache->figures.evicted_to_host++;
+    cache->evicted.units += 1 + kv_pool_window_units(cache->pool, page);
     cache->evicted.from[cache->evicted.count] = page;
     cache->evicted.to[cache->evicted.count++] = to;
 }
 
-bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages)
+/* Gives up spare window units of a list until `units` units are free. */
+static void drop_spares(struct prefix_cache *cache, enum kv_spare list, uint32_t units)
+{
+    while (cache->pool->free_count < units && kv_pool_drop_spare(cache->pool, list)) {
+        cache->figures.windows_dropped++;
+        cache->version++;
+    }
+}
+
+bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t units)
 {
     radix_node next = RADIX_NONE;
-    while (cache->pool->free_count + cache->evicted.count < pages) {
+    drop_spares(cache, KV_SPARE_MIDDLE, units);
+    while (cache->pool->free_count + cache->evicted.units < units) {
         next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_DEVICE);
         if (next == RADIX_NONE)
             break;
         evict_page(cache, next);
     }
     evict_copy(cache);
-    return cache->pool->free_count >= pages;
+    drop_spares(cache, KV_SPARE_TAIL, units);
+    return cache->pool->free_count >= units;
 }
 
 void prefix_cache_make_ahead(struct prefix_cache *cache)
@@ -285,13 +366,18 @@ void prefix_cache_make_ahead(struct prefix_cache *cache)
 
 uint32_t prefix_cache_available(const struct prefix_cache *cache)
 {
-    const uint32_t pages = cache->pool->free_count + cache->pool->idle_count;
-    return pages > cache->options.exchange ? pages - cache->options.exchange : 0;
+    const uint32_t units = kv_pool_available(cache->pool);
+    return units > cache->options.exchange ? units - cache->options.exchange : 0;
 }
 
+/* A page with its window units, which the caller needs. */
 static page_id fresh_page(struct prefix_cache *cache, const struct engine_domain *domain)
 {
-    return prefix_cache_make_room(cache, 1) ? kv_pool_acquire(cache->pool, domain) : KV_POOL_NONE;
+    if (!prefix_cache_make_room(cache, kv_pool_page_units(cache->pool)))
+        return KV_POOL_NONE;
+    page_id page = kv_pool_acquire(cache->pool, domain);
+    kv_pool_add_window(cache->pool, page);
+    return page;
 }
 
 /* --- taking --- */
@@ -349,7 +435,8 @@ static void set_device(struct prefix_cache *cache, radix_node node, page_id page
     cache->version++;
 }
 
-/* Copies the pages that are brought back; the tree has them in the pool from now on. */
+/* Copies the pages that are brought back; the tree has them in the pool from now on. Those with
+ * window units were tails, and are tails again. */
 static void bring_copy(struct prefix_cache *cache)
 {
     const uint32_t count = cache->returned.count;
@@ -359,25 +446,36 @@ static void bring_copy(struct prefix_cache *cache)
         const radix_node node = cache->host_node[cache->returned.from[i]];
         leave_host(cache, node, cache->returned.index[i], page);
         set_device(cache, node, page);
+        if (kv_pool_window_units(cache->pool, page) == 0)
+            continue;
+        kv_pool_keep_tail(cache->pool, page);
+        if (cache->returned.index[i] < cache->returned.window_page)
+            kv_pool_unneed_window(cache->pool, page);
     }
     cache->figures.returned_pages += count;
     cache->returned.count = 0;
 }
 
-/* A fresh page for the first of `wanted` pages that come back. If pages must be evicted for them,
- * as many are evicted as the host tier takes without dropping any: each page that comes back
- * leaves room there. */
+/* A fresh page of `units` units for the first of `wanted` pages that come back. If pages must be
+ * evicted for them, as many are evicted as the host tier takes without dropping any: each page that
+ * comes back leaves room there. */
 static page_id bring_acquire(struct prefix_cache *cache, const struct engine_domain *domain,
-                             uint32_t wanted)
+                             uint32_t units, uint32_t wanted)
 {
     const struct kv_host *host = &cache->host;
-    if (cache->pool->free_count == 0) {
+    if (cache->pool->free_count < units) {
         bring_copy(cache);
         uint32_t most =
             host->free_count > cache->host_reserve + 1 ? host->free_count - cache->host_reserve : 1;
-        (void)prefix_cache_make_room(cache, wanted < most ? wanted : most);
+        most = wanted < most ? wanted : most;
+        if (!prefix_cache_make_room(cache, most > units ? most : units) &&
+            cache->pool->free_count < units)
+            return KV_POOL_NONE;
     }
-    return kv_pool_acquire(cache->pool, domain);
+    page_id page = kv_pool_acquire(cache->pool, domain);
+    if (units > 1)
+        kv_pool_add_window(cache->pool, page);
+    return page;
 }
 
 /* Finds pool page `index` of a sequence, whose node is held. A page in host memory, the first of
@@ -393,7 +491,9 @@ static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, u
     const struct engine_domain domain = host_domain(cache, node);
     if (cache->returned.count == PREFIX_BATCH)
         bring_copy(cache);
-    page_id page = bring_acquire(cache, &domain, wanted);
+    page_id page = bring_acquire(
+        cache, &domain, kv_host_page_units(&cache->host, radix_tree_value(cache->tree, node)),
+        wanted);
     if (page == KV_POOL_NONE)
         return false;
     const uint32_t place = cache->returned.count++;
@@ -414,53 +514,104 @@ static uint32_t host_count(const struct prefix_cache *cache, const radix_node *n
     return in_host;
 }
 
-/* Copies the first tokens of a held node's page, from either tier, into a fresh page
- * of the caller. */
+/* Copies the first tokens of a page of the pool, with its window units. */
+static void copy_page(struct prefix_cache *cache, page_id to, page_id from, uint32_t tokens)
+{
+    struct kv_pool *pool = cache->pool;
+    kv_pool_wait(pool, &from, 1);
+    for (uint32_t group = 0; group <= pool->layout.window_units; group++)
+        kernels_kv_copy(cache->options.kernels, &pool->layout,
+                        kv_pool_memory(pool, kv_pool_unit(pool, to, group)),
+                        kv_pool_memory(pool, kv_pool_unit(pool, from, group)), tokens);
+}
+
+/* Copies the first tokens of a held node's page, from either tier, into a fresh page of the caller,
+ * who needs its window units. */
 static page_id take_rest(struct prefix_cache *cache, const struct prefix_view *view,
                          radix_node node, uint32_t tokens)
 {
     page_id page = fresh_page(cache, view->domain);
     if (page == KV_POOL_NONE)
         return KV_POOL_NONE;
-    uint32_t value = radix_tree_value(cache->tree, node);
-    const void *from = NULL;
+    const uint32_t value = radix_tree_value(cache->tree, node);
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
-        kv_pool_wait(cache->pool, &value, 1);
-        from = kv_pool_memory(cache->pool, value);
-    } else {
-        const struct engine_domain domain = host_domain(cache, node);
-        kv_host_wait(&cache->host, value);
-        from = kv_host_get(&cache->host, value, &domain);
+        copy_page(cache, page, value, tokens);
+        return page;
     }
-    kernels_kv_copy(cache->options.kernels, &cache->pool->layout, kv_pool_memory(cache->pool, page),
-                    from, tokens);
+    const struct engine_domain domain = host_domain(cache, node);
+    kv_host_wait(&cache->host, value);
+    for (uint32_t group = 0; group < kv_host_page_units(&cache->host, value); group++)
+        kernels_kv_copy(cache->options.kernels, &cache->pool->layout,
+                        kv_pool_memory(cache->pool, kv_pool_unit(cache->pool, page, group)),
+                        kv_host_get(&cache->host, value, group, &domain), tokens);
     return page;
 }
 
-uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
-                           const uint32_t *tokens, uint32_t count, page_id *pages,
-                           uint32_t *page_count, struct prefix_match *out)
+/* Cost of all that was found, before it is held. */
+static uint32_t take_cost(const struct prefix_cache *cache, const struct lookup *found)
 {
-    struct lookup found;
-    *out = (struct prefix_match){0};
-    *page_count = 0;
-    if (count == 0)
-        return 0;
-    look_up(cache, view, tokens, count - 1, &found);
-    uint32_t idle_count = cache->pool->idle_count;
-    for (uint32_t i = 0; i < found.pages; i++) {
-        hold(cache, cache->nodes[i]);
-        pages[i] = idle_count - cache->pool->idle_count; /* for device_idle; replaced by the page */
-    }
-    uint32_t away = host_count(cache, cache->nodes, found.pages);
-    if (found.rest != RADIX_NONE)
-        hold(cache, found.rest);
+    uint32_t cost = found->rest_tokens > 0 ? kv_pool_page_units(cache->pool) : 0;
+    for (uint32_t i = 0; i < found->pages; i++)
+        cost += node_cost(cache, cache->nodes[i], i >= found->window_page);
+    return cost;
+}
 
+/* Protects what was found from eviction, and the windows behind its end from being given up. The
+ * entries of `pages` are, until they are replaced, the idle pages among those before. */
+static void take_hold(struct prefix_cache *cache, const struct lookup *found, page_id *pages)
+{
+    const uint32_t idle_count = cache->pool->idle_count;
+    for (uint32_t i = 0; i < found->pages; i++) {
+        hold(cache, cache->nodes[i]);
+        pages[i] = idle_count - cache->pool->idle_count;
+        if (i >= found->window_page &&
+            radix_tree_tier(cache->tree, cache->nodes[i]) == RADIX_DEVICE)
+            kv_pool_need_window(cache->pool, radix_tree_value(cache->tree, cache->nodes[i]));
+    }
+    if (found->rest == RADIX_NONE)
+        return;
+    hold(cache, found->rest);
+    if (radix_tree_tier(cache->tree, found->rest) == RADIX_DEVICE)
+        kv_pool_need_window(cache->pool, radix_tree_value(cache->tree, found->rest));
+}
+
+/* Gives up the windows of pages [begin, end) that take_hold protected, or that were brought. */
+static void take_unneed(struct prefix_cache *cache, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++)
+        if (radix_tree_tier(cache->tree, cache->nodes[i]) == RADIX_DEVICE)
+            kv_pool_unneed_window(cache->pool, radix_tree_value(cache->tree, cache->nodes[i]));
+}
+
+/* Only the first `taken` pages could be brought, or all of them and not the partial page. Keeps of
+ * them what has its window, and returns how many pages that are. */
+static uint32_t take_less(struct prefix_cache *cache, struct lookup *found, uint32_t taken)
+{
+    if (cache->pool->windows == NULL)
+        return taken;
+    take_unneed(cache, found->window_page, found->pages);
+    struct lookup less = *found;
+    less.pages = taken;
+    less.rest = RADIX_NONE;
+    less.rest_tokens = 0;
+    fit_window(cache, &less);
+    for (uint32_t i = less.window_page; i < less.pages; i++)
+        kv_pool_need_window(cache->pool, radix_tree_value(cache->tree, cache->nodes[i]));
+    found->window_page = less.window_page;
+    return less.pages;
+}
+
+/* Brings the pages that were found, as many as there is room for, and adds them to the match. */
+static uint32_t take_bring(struct prefix_cache *cache, const struct prefix_view *view,
+                           const struct lookup *found, page_id *pages, struct prefix_match *out)
+{
+    uint32_t away = host_count(cache, cache->nodes, found->pages);
     uint32_t taken = 0;
     uint32_t device_idle = 0;
-    for (; taken < found.pages; taken++) {
+    cache->returned.window_page = found->window_page;
+    for (; taken < found->pages; taken++) {
         struct prefix_match with = *out;
-        add_found(cache, view, &found, cache->nodes[taken], cache->pool->layout.page_tokens, &with);
+        add_found(cache, view, found, cache->nodes[taken], cache->pool->layout.page_tokens, &with);
         device_idle = pages[taken];
         if (!bring(cache, cache->nodes[taken], taken, away - out->host_pages, &pages[taken]))
             break;
@@ -468,18 +619,55 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
     }
     bring_copy(cache);
     out->device_idle = device_idle;
-    *page_count = taken;
-    if (found.rest != RADIX_NONE) {
-        page_id rest = taken < found.pages ? KV_POOL_NONE
-                                           : take_rest(cache, view, found.rest, found.rest_tokens);
-        if (rest != KV_POOL_NONE) {
-            add_found(cache, view, &found, found.rest, found.rest_tokens, out);
-            pages[(*page_count)++] = rest;
-        }
-        unhold(cache, found.rest);
+    return taken;
+}
+
+/* Lets go of what take_hold protected beyond the first `taken` pages. */
+static void take_unhold(struct prefix_cache *cache, const struct lookup *found, uint32_t taken)
+{
+    if (found->rest != RADIX_NONE) {
+        if (radix_tree_tier(cache->tree, found->rest) == RADIX_DEVICE)
+            kv_pool_unneed_window(cache->pool, radix_tree_value(cache->tree, found->rest));
+        unhold(cache, found->rest);
     }
-    for (uint32_t i = found.pages; i-- > taken;)
+    for (uint32_t i = found->pages; i-- > taken;)
         unhold(cache, cache->nodes[i]);
+}
+
+uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
+                           const uint32_t *tokens, uint32_t count, page_id *pages,
+                           uint32_t *page_count, struct prefix_match *out)
+{
+    struct lookup found;
+    page_id rest = KV_POOL_NONE;
+    *out = (struct prefix_match){0};
+    *page_count = 0;
+    if (count == 0)
+        return 0;
+    look_up(cache, view, tokens, count - 1, &found);
+    fit_window(cache, &found);
+    out->window_lost = found.window_lost;
+    const uint32_t cost = take_cost(cache, &found);
+    take_hold(cache, &found, pages);
+    uint32_t taken = take_bring(cache, view, &found, pages, out);
+    if (found.rest != RADIX_NONE && taken == found.pages)
+        rest = take_rest(cache, view, found.rest, found.rest_tokens);
+    const bool is_whole =
+        taken == found.pages && (found.rest == RADIX_NONE || rest != KV_POOL_NONE);
+    if (!is_whole)
+        taken = take_less(cache, &found, taken);
+    if (taken < out->pages) { /* what is left of the match */
+        *out = (struct prefix_match){.window_lost = found.window_lost};
+        for (uint32_t i = 0; i < taken; i++)
+            add_found(cache, view, &found, cache->nodes[i], cache->pool->layout.page_tokens, out);
+    }
+    *page_count = taken;
+    if (rest != KV_POOL_NONE) {
+        add_found(cache, view, &found, found.rest, found.rest_tokens, out);
+        pages[(*page_count)++] = rest;
+    }
+    out->cost = is_whole ? cost : 0; /* of a part it is not known */
+    take_unhold(cache, &found, taken);
     return out->tokens;
 }
 
@@ -547,6 +735,7 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
         if (kept == pages[i])
             continue;
         kv_pool_retain(cache->pool, kept);
+        kv_pool_move_window(cache->pool, pages[i], kept);
         kv_pool_release(cache->pool, pages[i]);
         pages[i] = kept;
     }
@@ -575,16 +764,15 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
                           ? RADIX_NONE
                           : radix_tree_insert(cache->tree, domain, RADIX_NONE, tokens, count);
     if (node != RADIX_NONE && radix_tree_tier(cache->tree, node) == RADIX_GHOST) {
-        if (is_open) {
-            kv_pool_wait(cache->pool, &page, 1);
-            kernels_kv_copy(cache->options.kernels, &cache->pool->layout,
-                            kv_pool_memory(cache->pool, kept), kv_pool_memory(cache->pool, page),
-                            count % symbols);
-        }
+        if (is_open)
+            copy_page(cache, kept, page, count % symbols);
         keep_page(cache, node, count / symbols, kept);
+        kv_pool_keep_tail(cache->pool, kept);
     }
-    if (is_open)
+    if (is_open) {
+        kv_pool_unneed_window(cache->pool, kept);
         kv_pool_release(cache->pool, kept);
+    }
 }
 
 /* --- pins, and dropping domains --- */
@@ -598,31 +786,47 @@ static struct prefix_published *published_find(const struct prefix_cache *cache,
     return NULL;
 }
 
-enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages)
+enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t units)
 {
-    uint32_t pinned = cache->pool->pinned_count;
-    if (pages > cache->pin_pages_max || pinned > cache->pin_pages_max - pages)
+    uint32_t pinned = kv_pool_units_pinned(cache->pool);
+    const char *what = cache->pool->layout.window_units > 0 ? "units" : "pages";
+    if (units > cache->pin_units_max || pinned > cache->pin_units_max - units)
         FAIL(STATUS_LIMIT,
-             "%u more pinned pages beside %u exceed the cap of %u (%u %% of %u KV pages, beside "
+             "%u more pinned %s beside %u exceed the cap of %u (%u %% of %u KV %s, beside "
              "one full context)",
-             pages, pinned, cache->pin_pages_max, cache->options.pin_percent,
-             cache->pool->page_count);
+             units, what, pinned, cache->pin_units_max, cache->options.pin_percent,
+             cache->pool->unit_count, what);
     return STATUS_OK;
+}
+
+/* Units that pinning a node adds to the pinned ones. */
+static uint32_t pin_cost(const struct prefix_cache *cache, radix_node node, bool is_in_window)
+{
+    const uint32_t value = radix_tree_value(cache->tree, node);
+    const bool is_pinned =
+        radix_tree_tier(cache->tree, node) == RADIX_DEVICE && kv_pool_is_pinned(cache->pool, value);
+    const bool is_kept = is_pinned && kv_pool_is_tail(cache->pool, value);
+    return !is_pinned + (is_in_window && !is_kept ? cache->pool->layout.window_units : 0);
 }
 
 /* Pins all of these held nodes, or none. */
 static enum status pin_nodes(struct prefix_cache *cache, const struct engine_domain *domain,
-                             const radix_node *nodes, uint32_t count, uint32_t *pages)
+                             const radix_node *nodes, uint32_t count, uint32_t window_page,
+                             uint32_t *pages)
 {
     struct prefix_published *row = published_find(cache, domain);
     if (row == NULL && cache->published_count == LIMIT_PROMPTS)
         FAIL(STATUS_LIMIT, "%d published prompts are pinned, and no more can be", LIMIT_PROMPTS);
     page_id page = KV_POOL_NONE;
     uint32_t new_count = 0;
-    for (uint32_t i = 0; i < count; i++)
+    uint32_t new_units = 0;
+    for (uint32_t i = 0; i < count; i++) {
         new_count += radix_tree_tier(cache->tree, nodes[i]) == RADIX_HOST ||
                      !kv_pool_is_pinned(cache->pool, radix_tree_value(cache->tree, nodes[i]));
-    TRY(prefix_cache_pin_check(cache, new_count));
+        new_units += pin_cost(cache, nodes[i], i >= window_page);
+    }
+    TRY(prefix_cache_pin_check(cache, new_units));
+    cache->returned.window_page = UINT32_MAX;
     uint32_t away = host_count(cache, nodes, count);
     uint32_t back = 0;
     for (; back < count; back++) {
@@ -640,6 +844,8 @@ static enum status pin_nodes(struct prefix_cache *cache, const struct engine_dom
     }
     for (uint32_t i = 0; i < count; i++) {
         page = radix_tree_value(cache->tree, nodes[i]);
+        if (i >= window_page)
+            kv_pool_keep_tail(cache->pool, page);
         if (!kv_pool_is_pinned(cache->pool, page))
             kv_pool_pin(cache->pool, page);
     }
@@ -665,7 +871,8 @@ enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_vie
         cache->nodes[nodes++] = found.rest;
     for (uint32_t i = 0; i < nodes; i++)
         hold(cache, cache->nodes[i]);
-    enum status status = pin_nodes(cache, view->domain, cache->nodes, nodes, pages);
+    const uint32_t window_page = kv_pool_window_page(cache->pool, count - 1);
+    enum status status = pin_nodes(cache, view->domain, cache->nodes, nodes, window_page, pages);
     for (uint32_t i = nodes; i-- > 0;)
         unhold(cache, cache->nodes[i]);
     return status;
@@ -702,8 +909,14 @@ void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_do
 
 uint32_t prefix_cache_host_available(const struct prefix_cache *cache)
 {
-    return cache->host.free_count +
-           (cache->tree == NULL ? 0 : radix_evict_idle_count(cache->tree, RADIX_HOST));
+    const struct kv_host *host = &cache->host;
+    uint32_t units = host->free_count;
+    if (cache->tree != NULL)
+        units += radix_evict_idle_count(cache->tree, RADIX_HOST);
+    for (host_page page = 0; host->windows != NULL && page < host->unit_count; page++)
+        if (host->references[page] == 1 && prefix_cache_host_is_cached(cache, page))
+            units += kv_host_page_units(host, page) - 1;
+    return units;
 }
 
 bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page)
@@ -711,23 +924,25 @@ bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page pag
     return cache->tree != NULL && cache->host_node[page] != RADIX_NONE;
 }
 
-bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages)
+bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t units)
 {
-    while (cache->host.free_count < pages)
+    while (cache->host.free_count < units)
         if (!evict_host(cache))
             return false;
     return true;
 }
 
-void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages)
+void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t units)
 {
-    cache->host_reserve = pages;
+    cache->host_reserve = units;
 }
 
 void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to)
 {
     radix_node node = cache->tree == NULL ? RADIX_NONE : cache->page_node[page];
     if (node != RADIX_NONE) {
+        cache->figures.windows_dropped +=
+            kv_pool_has_window(cache->pool, page) && !kv_host_has_window(&cache->host, to);
         cache->page_node[page] = RADIX_NONE; /* first: the node is not idle but moves */
         radix_tree_set(cache->tree, node, RADIX_HOST, to);
         cache->host_node[to] = node;
@@ -773,6 +988,7 @@ void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *vi
 {
     cache->figures.query_tokens += count;
     cache->figures.hit_tokens += match->tokens;
+    cache->figures.window_lost_tokens += match->window_lost;
     for (uint32_t i = 0; i < view->visible_count; i++) {
         struct prefix_published *row =
             match->tokens_by[i] == 0 ? NULL : published_find(cache, &view->visible[i]);
@@ -802,11 +1018,12 @@ void prefix_cache_figures(const struct prefix_cache *cache, struct prefix_figure
     const struct kv_pool *pool = cache->pool;
     *out = cache->figures;
     out->pages_free = pool->free_count;
-    out->pages_idle = pool->idle_count;
-    out->pages_pinned = pool->pinned_count;
-    out->pages_host = cache->host.page_count - cache->host.free_count;
-    out->pages_active = pool->page_count - pool->free_count - pool->idle_count - pool->pinned_count;
-    out->pin_pages_max = cache->pin_pages_max;
+    out->pages_idle = kv_pool_available(pool) - pool->free_count;
+    out->pages_pinned = kv_pool_units_pinned(pool);
+    out->pages_host = cache->host.unit_count - cache->host.free_count;
+    out->pages_active = pool->unit_count - kv_pool_available(pool) - out->pages_pinned;
+    out->pages_windows = pool->window_count * pool->layout.window_units;
+    out->pin_units_max = cache->pin_units_max;
 }
 
 /* --- check --- */
@@ -827,7 +1044,7 @@ bool prefix_cache_check(const struct prefix_cache *cache)
     if (cache->tree == NULL)
         return pool->idle_count == 0 && pool->pinned_count == 0 && kv_host_check(host);
     uint32_t cached = 0;
-    for (page_id page = 0; page < pool->page_count; page++) {
+    for (page_id page = 0; page < pool->unit_count; page++) {
         radix_node node = cache->page_node[page];
         if (kv_pool_is_cached(pool, page) != (node != RADIX_NONE))
             return false;
@@ -838,7 +1055,7 @@ bool prefix_cache_check(const struct prefix_cache *cache)
     }
     uint32_t stored = 0;
     uint32_t stored_idle = 0;
-    for (host_page page = 0; page < host->page_count; page++) {
+    for (host_page page = 0; page < host->unit_count; page++) {
         radix_node node = cache->host_node[page];
         if (node == RADIX_NONE)
             continue; /* free, or of swapped-out sequences alone: see kv_swap_check */
@@ -855,6 +1072,6 @@ bool prefix_cache_check(const struct prefix_cache *cache)
            stored == radix_tree_count(cache->tree, RADIX_HOST) &&
            pool->idle_count == radix_evict_idle_count(cache->tree, RADIX_DEVICE) &&
            stored_idle == radix_evict_idle_count(cache->tree, RADIX_HOST) &&
-           pinned == pool->pinned_count && pinned <= cache->pin_pages_max && kv_host_check(host) &&
-           radix_check(cache->tree);
+           pinned == pool->pinned_count && kv_pool_units_pinned(pool) <= cache->pin_units_max &&
+           kv_host_check(host) && radix_check(cache->tree);
 }

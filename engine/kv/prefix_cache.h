@@ -12,6 +12,12 @@
  *     sequence ──insert─► the tree holds p3 too, once it is full: it is never written again
  *     held by the tree alone: idle ──make_room──► host page ──take──► pool page again, or dropped
  *
+ * Where layers have two kinds, only pages inside somebody's window are sure to have their window
+ * units (kv_pool). A text is found only as far as the pages of the window behind its end have them:
+ * nobody can compute the missing ones alone, since layers read each other's results. So the window
+ * behind the ends of texts is kept as a *tail*, together with its pages, and other pages give
+ * theirs up first.
+ *
  * The cache belongs to one process with one model. A reload of the weights is a new process with an
  * empty cache, so no page outlives the weights that it was computed with.
  */
@@ -35,7 +41,7 @@ struct prefix_cache_options {
     uint32_t pin_percent; /* largest share of the pool to pin; one full context stays beside it */
     uint64_t seed;        /* secret: keys the tree's hashes */
     uint32_t ghosts_max;  /* tree nodes without a page of their own; 0 = by the pool's memory */
-    uint32_t exchange;    /* pages kept free, so that a step need not wait for copies to the host */
+    uint32_t exchange;    /* units kept free, so that a step need not wait for copies to the host */
     bool is_off;          /* finds nothing, keeps nothing */
 };
 
@@ -57,6 +63,8 @@ struct prefix_match {
     uint32_t rest_tokens; /* in a partial page */
     uint32_t host_pages;  /* of `pages`, in the host tier: each needs a free or idle page */
     uint32_t device_idle; /* of `pages`, idle now: they stop being available when taken */
+    uint32_t cost;        /* units of the available ones that taking all of this uses */
+    uint32_t window_lost; /* tokens beyond `tokens` that are there, but without their window */
     uint32_t tokens_public, tokens_group, tokens_own; /* their sum is `tokens` */
     uint32_t tokens_host;                             /* of `tokens`, in the host tier */
     uint32_t tokens_by[LIMIT_DOMAINS_VISIBLE + 1];    /* in order of `visible`, then `domain` */
@@ -69,12 +77,16 @@ struct prefix_published { /* a domain with pinned pages */
     uint64_t hit_tokens;
 };
 
+/* All pages are counted in units. Idle are pages that the cache alone holds, and spare windows. */
 struct prefix_figures {
-    uint32_t pages_free, pages_idle, pages_pinned, pages_host; /* idle: held by the cache alone */
-    uint32_t pages_active;                                     /* all other pages of the pool */
-    uint32_t pin_pages_max;
+    uint32_t pages_free, pages_idle, pages_pinned, pages_host;
+    uint32_t pages_active;  /* all other units of the pool */
+    uint32_t pages_windows; /* of all units of the pool, window units */
+    uint32_t pin_units_max;
     uint64_t query_tokens, hit_tokens; /* as counted by prefix_cache_count */
-    uint64_t evicted_to_host, evicted_dropped, host_dropped, returned_pages;
+    uint64_t window_lost_tokens;       /* as window_lost, likewise */
+    uint64_t windows_dropped;          /* pages of the tree that gave up their window units */
+    uint64_t evicted_to_host, evicted_dropped, host_dropped, returned_pages; /* pages */
 };
 
 struct prefix_cache {
@@ -87,10 +99,11 @@ struct prefix_cache {
     radix_node *nodes;                  /* [pages of a context] of the current lookup */
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
-    uint32_t pin_pages_max;
-    uint32_t host_reserve; /* host pages that only kv_swap may take */
+    uint32_t pin_units_max;
+    uint32_t host_reserve; /* host units that only kv_swap may take */
     struct {               /* evicted pages, to be copied in one batch */
         uint32_t count;
+        uint32_t units; /* that are free then */
         page_id from[PREFIX_BATCH];
         host_page to[PREFIX_BATCH];
     } evicted;
@@ -99,6 +112,7 @@ struct prefix_cache {
         host_page from[PREFIX_BATCH];
         page_id to[PREFIX_BATCH];
         uint32_t index[PREFIX_BATCH]; /* of the page in its sequence */
+        uint32_t window_page; /* pages from this index on are needed with their window units */
     } returned;
     void (*moved)(void *context, uint32_t index, host_page from, page_id to);
     void *moved_context;
@@ -118,10 +132,10 @@ void prefix_cache_find(struct prefix_cache *cache, const struct prefix_view *vie
                        const uint32_t *tokens, uint32_t count, struct prefix_match *out);
 /* Takes what is found. Of each full page it takes a reference, in order; pages in host memory are
  * first copied into fresh pages. Of a partial page the caller gets a copy in a fresh page of its
- * own. Writes the page table and returns the tokens in it. That is as much as prefix_cache_find
- * says when host_pages + (rest_tokens > 0) pages are available beyond device_idle (and, for a
- * partial page, the only available page is not the one that holds it); otherwise less. `out` says
- * what was taken. */
+ * own. The caller needs the window units of pages from kv_pool_window_page(the tokens) on. Writes
+ * the page table and returns the tokens in it. That is as much as prefix_cache_find says when
+ * `cost` units are available (and, for a partial page, not only in the page that holds it);
+ * otherwise less. `out` says what was taken. */
 uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
                            const uint32_t *tokens, uint32_t count, page_id *pages,
                            uint32_t *page_count, struct prefix_match *out);
@@ -145,20 +159,23 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
 void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
                               const uint32_t *tokens, uint32_t count, page_id page, bool is_open);
 
-/* Evicts until `pages` pages are free: to the host tier if there is one, since copying a page is
- * always cheaper than computing it; otherwise they are dropped. False when too few are idle; those
+/* Makes `units` units free. First spare window units of pages that are no tails are given up. Then
+ * idle pages are evicted: to the host tier if there is one, since copying a page is always cheaper
+ * than computing it, with their window units if they are tails; otherwise they are dropped. Last,
+ * tails of pages that are held give up their window units. False when too few are available; those
  * are free then. */
-bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
-/* Evicts until options.exchange pages are free, if so many are idle, so that the next step finds
- * pages that no copy reads any more. */
+bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t units);
+/* Makes options.exchange units free, if so many are available, so that the next step finds units
+ * that no copy reads any more. */
 void prefix_cache_make_ahead(struct prefix_cache *cache);
-/* Free and idle pages without options.exchange: what the scheduler may count on. O(1). */
+/* kv_pool_available without options.exchange: what the scheduler may count on. O(1). */
 uint32_t prefix_cache_available(const struct prefix_cache *cache);
 
-/* Whether `pages` more pages may be pinned; LIMIT, with the numbers. */
-enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages);
+/* Whether `units` more units may be pinned; LIMIT, with the numbers. */
+enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t units);
 /* Pins all `count` tokens in the view's own tree, the partial page too, until the domain is
- * dropped: pinned pages are neither evicted nor demoted. Sets `*pages` to the pinned pages of the
+ * dropped: pinned pages are neither evicted nor demoted, and those of the window behind the end
+ * keep their window units. Sets `*pages` to the pinned pages of the
  * domain. LIMIT, with the numbers, beyond pin_percent or LIMIT_PROMPTS domains; NOT_FOUND when not
  * all of them are in the tree; BUSY when no page is free to bring one back into. After a failure
  * nothing more is pinned. Pages that are pinned already stay so and count once. */
@@ -174,14 +191,15 @@ uint64_t prefix_cache_version(const struct prefix_cache *cache);
 
 /* --- host pages of swapped-out sequences (kv_swap), perhaps of the tree too: never evicted --- */
 
-/* Host pages that are free or held by the tree alone. O(1). */
+/* Host units that are free or held by the tree alone. O(1), or O(host units) where the layout has
+ * window units. */
 uint32_t prefix_cache_host_available(const struct prefix_cache *cache);
 bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page);
-/* The tree drops its least valuable host pages until `pages` are free; false if too few are
+/* The tree drops its least valuable host pages until `units` units are free; false if too few are
  * its own alone. */
-bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages);
-/* Reserves free host pages: evicted pages do not take them. */
-void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages);
+bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t units);
+/* Reserves free host units: evicted pages do not take them. */
+void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t units);
 /* `page`, held only by the caller and perhaps the tree, has been copied to the caller's host page
  * `to`: the tree has it there from now on, and `page` is free. */
 void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to);
@@ -191,7 +209,8 @@ void prefix_cache_promote(struct prefix_cache *cache, host_page from, page_id pa
 void prefix_cache_host_release(struct prefix_cache *cache, host_page page);
 /* Sets the function that is called when the tree leaves host page `from`, which others hold too,
  * because pool page `to` has the same content, page `index` of its sequence. `moved` retains `to`
- * for the other holders and gives up their references to `from`, so that one copy remains. */
+ * for the other holders, needs its window for those inside whose window it is, and gives up their
+ * references to `from`, so that one copy remains. */
 void prefix_cache_set_moved(struct prefix_cache *cache,
                             void (*moved)(void *context, uint32_t index, host_page from,
                                           page_id to),

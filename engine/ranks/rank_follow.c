@@ -8,6 +8,7 @@
 #include "config/base/populate.h"
 #include "engine/models/model.h"
 #include "engine/models/model_source.h"
+#include "engine/models/model_units.h"
 #include "engine/ranks/rank_wire.h"
 #include "kernels/kernels_step.h"
 
@@ -26,7 +27,8 @@ struct follow {
     uint32_t *logit_row;     /* [logit_rows_max] */
     uint32_t *counts;        /* [sequences] */
     uint32_t *pages;         /* [tables] of a step, or the two lists of a copy */
-    const uint32_t **tables; /* [sequences] */
+    uint32_t *firsts;        /* [sequences] */
+    const uint32_t **tables; /* [1 + window_units][sequences] */
 };
 
 enum { ROW_TOKENS, ROW_SEQUENCE, ROW_POSITION, ROW_OPEN_OF, ROW_ORDER, ROW_SHARED, ROW_ARRAYS };
@@ -67,8 +69,8 @@ static enum status open_model(struct follow *follow, int descriptor)
                                                 .context = setup->context,
                                                 .weights = (enum model_weights)setup->weights};
     TRY_OUT(model_open_share(&follow->model, follow->kernels, &source, &model_options, &share));
-    TRY_OUT(kernels_kv_layout(follow->kernels, (enum kv_type)setup->kv_type, setup->page_tokens,
-                              config.layers, share.kv_heads, config.head_dim, &follow->layout));
+    TRY_OUT(model_units_layout(follow->kernels, &config, share.kv_heads,
+                               (enum kv_type)setup->kv_type, setup->page_tokens, &follow->layout));
 out:
     model_source_close(&source);
     return status;
@@ -80,7 +82,9 @@ static enum status open_memory(struct follow *follow)
     const struct rank_memory *memory = &follow->memory;
     const uint32_t rows_max = follow->setup.rows_max;
     uint64_t pool_pages = memory->bytes[RANK_POOL] / follow->layout.page_bytes;
-    uint64_t pages = memory->tables > 2 * pool_pages ? memory->tables : 2 * pool_pages;
+    const uint64_t groups = 1 + (uint64_t)follow->layout.window_units;
+    const uint64_t tables = memory->tables * groups;
+    uint64_t pages = tables > 2 * pool_pages ? tables : 2 * pool_pages;
     bool is_missing = false;
     for (uint32_t i = 0; i < RANK_AREAS; i++) {
         uint64_t bytes = memory->bytes[i];
@@ -98,10 +102,11 @@ static enum status open_memory(struct follow *follow)
     }
     follow->logit_row = mem_zalloc(follow->setup.logit_rows_max, sizeof *follow->logit_row);
     follow->counts = mem_zalloc(memory->sequences, sizeof *follow->counts);
-    follow->tables = mem_zalloc(memory->sequences, sizeof *follow->tables);
+    follow->firsts = mem_zalloc(memory->sequences, sizeof *follow->firsts);
+    follow->tables = mem_zalloc(groups * memory->sequences, sizeof *follow->tables);
     follow->pages = mem_zalloc(pages, sizeof *follow->pages);
     if (is_missing || follow->logit_row == NULL || follow->counts == NULL ||
-        follow->tables == NULL || follow->pages == NULL)
+        follow->firsts == NULL || follow->tables == NULL || follow->pages == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %llu bytes of pages",
              (unsigned long long)(memory->bytes[RANK_POOL] + memory->bytes[RANK_HOST]));
     const struct populate_range ranges[] = {
@@ -147,6 +152,7 @@ static void close_all(struct follow *follow)
         mem_free(follow->rows[i]);
     mem_free(follow->logit_row);
     mem_free(follow->counts);
+    mem_free(follow->firsts);
     mem_free(follow->tables);
     mem_free(follow->pages);
     model_close(follow->model);
@@ -161,6 +167,24 @@ static enum status take_words(struct follow *follow, uint32_t *words, uint64_t c
     return hear(follow, words, count * sizeof *words);
 }
 
+/* Reads the places of window units behind the tables of `pages` pages. Each table begins with the
+ * first page that is read; no entry before it is. */
+static enum status take_windows(struct follow *follow, uint32_t sequences, uint64_t pages)
+{
+    const uint64_t room = follow->memory.tables * (1 + (uint64_t)follow->layout.window_units);
+    TRY(take_words(follow, follow->firsts, sequences));
+    for (uint32_t unit = 1; unit <= follow->layout.window_units; unit++)
+        for (uint32_t i = 0; i < sequences; i++) {
+            const uint32_t first = follow->firsts[i];
+            ASSERT(first <= follow->counts[i]);
+            ASSERT(pages + follow->counts[i] <= room);
+            follow->tables[(size_t)unit * sequences + i] = follow->pages + pages;
+            TRY(take_words(follow, follow->pages + pages + first, follow->counts[i] - first));
+            pages += follow->counts[i];
+        }
+    return STATUS_OK;
+}
+
 static enum status take_tables(struct follow *follow, uint32_t sequences)
 {
     uint64_t pages = 0;
@@ -171,7 +195,8 @@ static enum status take_tables(struct follow *follow, uint32_t sequences)
         pages += follow->counts[i];
     }
     ASSERT(pages <= follow->memory.tables);
-    return take_words(follow, follow->pages, pages);
+    TRY(take_words(follow, follow->pages, pages));
+    return follow->layout.window_units > 0 ? take_windows(follow, sequences, pages) : STATUS_OK;
 }
 
 static enum status run_step(struct follow *follow, const struct rank_message *message)
@@ -200,7 +225,8 @@ static enum status run_step(struct follow *follow, const struct rank_message *me
                .position = rows[ROW_POSITION],
                .page_tables = follow->tables,
                .open = message->has_open ? follow->areas[RANK_OPEN] : NULL,
-               .open_of = rows[ROW_OPEN_OF]},
+               .open_of = rows[ROW_OPEN_OF],
+               .sequences = message->sequences},
         .groups = message->has_groups ? &groups : NULL,
         .logit_rows = message->logit_rows,
         .logit_row = follow->logit_row,

@@ -15,6 +15,7 @@ struct rank_lead {
     struct kernels_copies_told told;
     uint32_t sequences_max;
     uint32_t *counts; /* [sequences_max] pages of each table */
+    uint32_t *firsts; /* [sequences_max] first page of each window table */
     size_t length;    /* bytes that are not written yet */
     char bytes[LEAD_BYTES];
 };
@@ -49,7 +50,8 @@ static void put_words(struct rank_lead *lead, const uint32_t *words, size_t coun
 
 /* --- batches --- */
 
-/* Counts the pages that rows of each sequence reach; returns the number of sequences. */
+/* Counts the pages that rows of each sequence reach, and finds the first that they read in layers
+ * with a window; returns the number of sequences. */
 static uint32_t step_tables(struct rank_lead *lead, const struct model_batch *batch)
 {
     const struct kv_rows *kv = &batch->kv;
@@ -57,13 +59,31 @@ static uint32_t step_tables(struct rank_lead *lead, const struct model_batch *ba
     for (uint32_t row = 0; row < batch->rows; row++) {
         uint32_t sequence = kv->sequence[row];
         uint32_t pages = kv->position[row] / kv->layout->page_tokens + 1;
+        uint32_t first =
+            kernels_window_first(kv->layout->window, kv->position[row]) / kv->layout->page_tokens;
         ASSERT(sequence < lead->sequences_max);
-        while (sequences <= sequence)
-            lead->counts[sequences++] = 0;
+        for (; sequences <= sequence; sequences++) {
+            lead->counts[sequences] = 0;
+            lead->firsts[sequences] = UINT32_MAX;
+        }
         if (lead->counts[sequence] < pages)
             lead->counts[sequence] = pages;
+        if (lead->firsts[sequence] > first)
+            lead->firsts[sequence] = first;
     }
     return sequences;
+}
+
+static void put_windows(struct rank_lead *lead, const struct kv_rows *kv, uint32_t sequences)
+{
+    for (uint32_t i = 0; i < sequences; i++) /* a sequence without rows */
+        if (lead->firsts[i] > lead->counts[i])
+            lead->firsts[i] = lead->counts[i];
+    put_words(lead, lead->firsts, sequences);
+    for (uint32_t unit = 1; unit <= kv->layout->window_units; unit++)
+        for (uint32_t i = 0; i < sequences; i++)
+            put_words(lead, kv->page_tables[(size_t)unit * kv->sequences + i] + lead->firsts[i],
+                      lead->counts[i] - lead->firsts[i]);
 }
 
 static void told_step(void *context, const struct model_batch *batch)
@@ -91,6 +111,8 @@ static void told_step(void *context, const struct model_batch *batch)
     put_words(lead, lead->counts, message.sequences);
     for (uint32_t i = 0; i < message.sequences; i++)
         put_words(lead, kv->page_tables[i], lead->counts[i]);
+    if (kv->layout->window_units > 0)
+        put_windows(lead, kv, message.sequences);
     put_flush(lead);
 }
 
@@ -173,7 +195,8 @@ enum status rank_lead_begin(struct rank_lead *lead, struct kernels *kernels, str
         TRY(ranks_write(lead->ranks, rank, &memory, sizeof memory));
     TRY(kernels_ranks_open(kernels));
     lead->counts = mem_zalloc(sequences, sizeof *lead->counts);
-    if (lead->counts == NULL)
+    lead->firsts = mem_zalloc(sequences, sizeof *lead->firsts);
+    if (lead->counts == NULL || lead->firsts == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tables of %u sequences", sequences);
     TRY(begin_hear(lead));
     lead->sequences_max = sequences;
@@ -196,5 +219,6 @@ void rank_lead_close(struct rank_lead *lead)
         model_tell(lead->model, NULL, NULL);
     }
     mem_free(lead->counts);
+    mem_free(lead->firsts);
     mem_free(lead);
 }

@@ -60,7 +60,9 @@ struct rank_message {
     enum rank_kind kind;
     /* RANK_STEP: followed by uint32_t arrays: tokens, sequence, position [rows]; logit_row
      * [logit_rows]; open_of [rows] if has_open; order, shared [rows] if has_groups; pages of each
-     * table [sequences]; then the tables, one after the other. */
+     * table [sequences]; then the tables, one after the other. Where the layout has window units:
+     * first page of each window table [sequences]; then for each window unit the entries of all
+     * sequences from there on. */
     uint32_t rows;
     uint32_t logit_rows;
     uint32_t layers;

@@ -32,7 +32,7 @@ static double rows_us(const struct scheduler_state *state,
                       const struct scheduler_sequence *sequence, uint32_t rows)
 {
     const struct scheduler_cost *cost = &state->input->cost;
-    double keys = (double)rows * sequence->computed + (double)rows * (rows + 1.0) / 2;
+    double keys = scheduler_cost_keys(cost, sequence->computed, rows);
     return rows * cost->row_us + keys * cost->key_us +
            rows_of_logits(sequence, rows) * sequence->draw_work * cost->draw_us;
 }
@@ -127,10 +127,10 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
     struct scheduler_plan *plan = state->plan;
-    uint32_t pages = scheduler_take_missing(state, index, rows);
+    uint32_t units = scheduler_take_missing(state, index, rows);
     uint32_t logit_rows = rows_of_logits(sequence, rows);
     uint32_t sign = is_back ? -1u : 1;
-    state->pages_available -= sign * pages;
+    state->units_available -= sign * units;
     state->rows_left -= sign * rows;
     state->logit_rows_left -= sign * logit_rows;
     state->us_left -= (is_back ? -1 : 1) * rows_us(state, sequence, rows);
@@ -196,13 +196,15 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
         return false;
     if (state->is_floor && !scheduler_take_is_left(state, index, rows))
         return false;
-    if (scheduler_take_missing(state, index, rows) > state->pages_available &&
+    if (scheduler_take_missing(state, index, rows) > state->units_available &&
         !rows_is_unsure(state, index)) {
         uint64_t reachable = scheduler_take_reachable(state, index);
-        uint32_t cost = scheduler_pages_cost(sequence);
+        uint32_t cost = scheduler_found_cost(sequence);
         if (cost > reachable)
             return false;
-        uint64_t room = (scheduler_pages(sequence) + reachable - cost) * state->input->page_tokens;
+        uint64_t room =
+            (scheduler_pages(sequence) + (reachable - cost) / scheduler_page_units(state)) *
+            state->input->page_tokens;
         if (room <= sequence->computed)
             return false;
         rows = room - sequence->computed < rows ? (uint32_t)(room - sequence->computed) : rows;
@@ -770,8 +772,8 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         .plan = plan,
         .grants = grants,
         .is_plain = input->mode != SCHEDULER_CONTINUOUS,
-        .pages_available = input->pages_available,
-        .pages_protected = input->pages_protected,
+        .units_available = input->units_available,
+        .units_protected = input->units_protected,
         .rows_left = input->rows_max,
         .logit_rows_left = input->logit_rows_max,
         .has_budget = input->budget_us > 0,
@@ -791,8 +793,8 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         plan_go_on(&state);
         return;
     }
-    state.floor_pages =
-        (uint32_t)((uint64_t)input->pages_total * input->fair->options.floor_percent / 100);
+    state.floor_units =
+        (uint32_t)((uint64_t)input->units_total * input->fair->options.floor_percent / 100);
     plan_classes(&state);
     plan_go_on(&state);
     plan_note_put_off(&state);

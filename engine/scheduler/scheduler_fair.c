@@ -187,8 +187,8 @@ void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
         rows += step->rows[c];
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
-        if (step->pages[c] > part->pages[c])
-            part->pages[c] = step->pages[c];
+        if (step->units[c] > part->units[c])
+            part->units[c] = step->units[c];
         if (!step->has_work[c])
             continue;
         part->asked[c] += rows;
@@ -223,7 +223,7 @@ uint32_t scheduler_fair_peak(const struct scheduler_fair *fair, enum service_cla
 {
     uint32_t peak = 0;
     for (uint32_t i = 0; i < SCHEDULER_WINDOW_PARTS; i++)
-        if (fair_is_recent(fair, &fair->parts[i]) && fair->parts[i].pages[service_class] > peak)
-            peak = fair->parts[i].pages[service_class];
+        if (fair_is_recent(fair, &fair->parts[i]) && fair->parts[i].units[service_class] > peak)
+            peak = fair->parts[i].units[service_class];
     return peak;
 }

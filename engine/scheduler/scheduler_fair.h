@@ -91,7 +91,7 @@ struct scheduler_window_part {
     int64_t number;                      /* time / SCHEDULER_WINDOW_PART_US */
     uint64_t asked[SERVICE_CLASS_COUNT]; /* rows of all classes in steps when this one had work */
     uint64_t had[SERVICE_CLASS_COUNT];   /* its own rows in those steps */
-    uint32_t pages[SERVICE_CLASS_COUNT]; /* the most that it held */
+    uint32_t units[SERVICE_CLASS_COUNT]; /* the most that it held */
 };
 
 struct scheduler_fair {
@@ -117,7 +117,7 @@ struct scheduler_fair {
 /* What a step did, by class. */
 struct scheduler_fair_step {
     uint32_t rows[SERVICE_CLASS_COUNT];
-    uint32_t pages[SERVICE_CLASS_COUNT]; /* held when it ran */
+    uint32_t units[SERVICE_CLASS_COUNT]; /* held when it ran */
     bool has_work[SERVICE_CLASS_COUNT];  /* has a running, preempted or admissible sequence */
 };
 
@@ -163,7 +163,7 @@ double scheduler_fair_step_most(const struct scheduler_fair *fair, uint32_t leas
  * each part of the window at most twice the floor counts as received, so that one burst does not
  * use up a whole second. */
 uint32_t scheduler_fair_owed(const struct scheduler_fair *fair, enum service_class service_class);
-/* The most pages that the class held at once within the last second. */
+/* The most units that the class held at once within the last second. */
 uint32_t scheduler_fair_peak(const struct scheduler_fair *fair, enum service_class service_class);
 /* Raises the level by the fewest whole quanta that put it above `served`. */
 void scheduler_fair_raise(struct scheduler_fair *fair, enum service_class service_class,

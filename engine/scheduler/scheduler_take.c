@@ -9,13 +9,21 @@ uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t in
     uint64_t tokens = (uint64_t)sequence->computed + rows;
     uint32_t wanted = (uint32_t)((tokens + page_tokens - 1) / page_tokens);
     uint32_t held = scheduler_pages(sequence);
-    return scheduler_pages_cost(sequence) + (wanted > held ? wanted - held : 0);
+    return scheduler_found_cost(sequence) +
+           (wanted > held ? wanted - held : 0) * scheduler_page_units(state);
 }
 
 uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index)
 {
+    const struct scheduler_input *input = state->input;
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    return scheduler_take_missing(state, index, sequence->tokens + 1 - sequence->computed);
+    const uint32_t wanted = sequence->tokens / input->page_tokens + 1; /* pages */
+    const uint32_t held = scheduler_pages(sequence);
+    const uint32_t windows = wanted < input->window_most ? wanted : input->window_most;
+    const uint32_t more = windows > sequence->window_pages ? windows - sequence->window_pages : 0;
+    const uint32_t pages = wanted > held ? wanted - held : 0;
+    return scheduler_found_cost(sequence) + pages +
+           (more < pages ? more : pages) * input->window_units;
 }
 
 /* --- what a client may have --- */
@@ -54,14 +62,15 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
 static bool take_is_exempt(const struct scheduler_state *state, uint32_t index, uint32_t victim)
 {
     const struct scheduler_sequence *other = &state->input->running[victim];
-    uint32_t one = state->input->pages_total / SCHEDULER_FLOOR_ONE;
-    uint32_t most = one > state->floor_pages ? one : state->floor_pages;
-    if (state->first_holder[scheduler_class(state, victim)] != victim || other->pages > most)
+    uint32_t one = state->input->units_total / SCHEDULER_FLOOR_ONE;
+    uint32_t most = one > state->floor_units ? one : state->floor_units;
+    if (state->first_holder[scheduler_class(state, victim)] != victim ||
+        scheduler_units(state, other) > most)
         return false;
     uint64_t kept = (uint64_t)(SERVICE_CLASS_COUNT - 1) * most;
-    uint64_t whole =
-        (uint64_t)scheduler_at(state, index)->pages + scheduler_take_missing_whole(state, index);
-    return other->is_resumed_lately || whole + kept <= state->input->pages_total;
+    uint64_t whole = (uint64_t)scheduler_units(state, scheduler_at(state, index)) +
+                     scheduler_take_missing_whole(state, index);
+    return other->is_resumed_lately || whole + kept <= state->input->units_total;
 }
 
 /* Whether running sequence `victim` has pages that sequence `index` may take. */
@@ -151,40 +160,40 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
                         (!state->is_plain && state->grants[victim].why == SCHEDULER_FOR_GROWTH &&
                          !state->input->running[victim].is_throttled);
     const struct scheduler_sequence *gone = &state->input->running[victim];
-    state->pages_available += gone->pages_back;
+    state->units_available += gone->units_back;
     /* Its pages count for its class no more: they are the taker's. (In a window or static batch
      * there are no classes, and they were not counted.) */
     if (!state->is_plain)
-        state->plan->done.pages[gone->service_class] -= gone->pages;
+        state->plan->done.units[gone->service_class] -= scheduler_units(state, gone);
     state->plan->paused++;
 }
 
 uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index)
 {
-    uint64_t pages = (uint64_t)state->pages_available + state->pages_protected;
+    uint64_t units = (uint64_t)state->units_available + state->units_protected;
     for (uint32_t i = 0; i < state->input->running_count; i++)
         if (take_may(state, index, i))
-            pages += state->input->running[i].pages_back;
-    return pages;
+            units += state->input->running[i].units_back;
+    return units;
 }
 
-bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages)
+bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t units)
 {
-    if (pages <= state->pages_available)
+    if (units <= state->units_available)
         return true;
-    if (pages > scheduler_take_reachable(state, index))
+    if (units > scheduler_take_reachable(state, index))
         return false;
-    while (pages > state->pages_available) {
+    while (units > state->units_available) {
         uint32_t victim = take_victim(state, index);
         if (victim == SCHEDULER_NONE)
             break;
         take_pause(state, index, victim);
     }
-    if (pages > state->pages_available) {
-        uint32_t more = pages - state->pages_available;
-        ASSERT(more <= state->pages_protected);
-        state->pages_protected -= more;
-        state->pages_available += more;
+    if (units > state->units_available) {
+        uint32_t more = units - state->units_available;
+        ASSERT(more <= state->units_protected);
+        state->units_protected -= more;
+        state->units_available += more;
     }
     return true;
 }
@@ -193,7 +202,7 @@ bool scheduler_take_is_left(const struct scheduler_state *state, uint32_t index,
 {
     enum service_class mine = scheduler_class(state, index);
     uint64_t wanted = scheduler_take_missing(state, index, rows);
-    if (wanted == 0 || state->plan->done.pages[mine] + wanted <= state->floor_pages)
+    if (wanted == 0 || state->plan->done.units[mine] + wanted <= state->floor_units)
         return true;
     for (uint32_t i = 0; i < state->input->running_count; i++) {
         const struct scheduler_sequence *other = &state->input->running[i];
@@ -217,15 +226,16 @@ bool scheduler_take_any(struct scheduler_state *state, uint32_t index)
 
 /* --- room --- */
 
-/* Pages that sequence `i` will still need after what this step gives it. */
+/* Units that sequence `i` will still need after what this step gives it, and a page of growth. */
 static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
 {
-    uint32_t rows = state->grants[i].rows;
-    return 1 + (uint64_t)scheduler_take_missing_whole(state, i) -
-           (rows > 0 ? scheduler_take_missing(state, i, rows) : 0);
+    const uint32_t rows = state->grants[i].rows;
+    const uint64_t whole = scheduler_take_missing_whole(state, i);
+    const uint64_t given = rows > 0 ? scheduler_take_missing(state, i, rows) : 0;
+    return scheduler_page_units(state) + (whole > given ? whole - given : 0);
 }
 
-/* Pages kept for other classes: for more urgent ones as many as they have lately held at once, for
+/* Units kept for other classes: for more urgent ones as many as they have lately held at once, for
  * the floors of lower ones at most what sequence `index` does not need itself. */
 static uint64_t room_of_others(const struct scheduler_state *state, uint32_t index)
 {
@@ -234,15 +244,15 @@ static uint64_t room_of_others(const struct scheduler_state *state, uint32_t ind
     uint64_t peaks = 0;
     uint64_t floors = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT && !state->is_plain; c++) {
-        uint32_t held = done->pages[c];
+        uint32_t held = done->units[c];
         uint32_t peak = scheduler_fair_peak(state->fair, (enum service_class)c);
         if (c < mine)
             peaks += peak > held ? peak - held : 0;
         else if (c > mine && done->has_work[c])
-            floors += state->floor_pages > held ? state->floor_pages - held : 0;
+            floors += state->floor_units > held ? state->floor_units - held : 0;
     }
     uint64_t whole = scheduler_take_missing_whole(state, index);
-    uint64_t left = state->input->pages_total > whole ? state->input->pages_total - whole : 0;
+    uint64_t left = state->input->units_total > whole ? state->input->units_total - whole : 0;
     return peaks + (floors < left ? floors : left);
 }
 

@@ -34,9 +34,9 @@ struct scheduler_state {
     bool is_plain;   /* no classes, no clients */
     bool is_floor;   /* the floors are being served */
     bool is_relaxed; /* no sequence could go on: the rules that separate classes are dropped */
-    uint32_t pages_available;
-    uint32_t pages_protected;
-    uint32_t floor_pages; /* of each lower class with work */
+    uint32_t units_available;
+    uint32_t units_protected;
+    uint32_t floor_units; /* of each lower class with work */
     uint32_t rows_left;
     uint32_t logit_rows_left;
     uint32_t computing; /* sequences with rows */
@@ -78,10 +78,25 @@ static inline uint32_t scheduler_pages(const struct scheduler_sequence *sequence
     return sequence->pages > 0 ? sequence->pages : sequence->found_pages;
 }
 
-/* Available pages that taking those would use. */
-static inline uint32_t scheduler_pages_cost(const struct scheduler_sequence *sequence)
+/* Available units that taking those would use. */
+static inline uint32_t scheduler_found_cost(const struct scheduler_sequence *sequence)
 {
     return sequence->pages > 0 ? 0 : sequence->found_cost;
+}
+
+/* Units of a page that a row is written to. */
+static inline uint32_t scheduler_page_units(const struct scheduler_state *state)
+{
+    return 1 + state->input->window_units;
+}
+
+/* Units that a sequence holds. */
+static inline uint32_t scheduler_units(const struct scheduler_state *state,
+                                       const struct scheduler_sequence *sequence)
+{
+    return sequence->pages > 0
+               ? sequence->pages + sequence->window_pages * state->input->window_units
+               : 0;
 }
 
 static inline enum service_class scheduler_class(const struct scheduler_state *state,
@@ -105,9 +120,10 @@ static inline bool scheduler_holds(const struct scheduler_state *state, uint32_t
     return scheduler_at(state, index)->pages > 0 && state->grants[index].act != SCHEDULER_PAUSE;
 }
 
-/* Pages that the next `rows` rows of a sequence take from the available ones. */
+/* Units that the next `rows` rows of a sequence take from the available ones. */
 uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows);
-/* The same for all rows up to and including its next token. */
+/* The most that it takes until it has its next token, computed in chunks: pages that leave its
+ * window meanwhile give their window units back. */
 uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index);
 
 /* What the next `rows` rows of a sequence will be charged, divided by the weight. */
@@ -116,22 +132,22 @@ double scheduler_take_charge(const struct scheduler_state *state, uint32_t index
  * not protected any more, and those of other clients that are over go before them. */
 bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index);
 
-/* Pages that sequence `index` may use now: available ones, those of possible victims, protected. */
+/* Units that sequence `index` may use now: available ones, those of possible victims, protected. */
 uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index);
-/* Preempts victims until `pages` are available, no more than needed; false, without any preemption,
+/* Preempts victims until `units` are available, no more than needed; false, without any preemption,
  * when that many are not reachable. */
-bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages);
+bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t units);
 
-/* Whether the pages for `rows` rows of a floor are within the class's share, or else leave
+/* Whether the units for `rows` rows of a floor are within the class's share, or else leave
  * the running sequences of more urgent classes what they need in this step: a floor
  * promises rows only. */
 bool scheduler_take_is_left(const struct scheduler_state *state, uint32_t index, uint32_t rows);
 
-/* Preempts one victim even if no page becomes available by it: victims may share all their pages
- * with each other, and pages_back counts those for none. The next plan sees the result. */
+/* Preempts one victim even if no unit becomes available by it: victims may share all their pages
+ * with each other, and units_back counts those for none. The next plan sees the result. */
 bool scheduler_take_any(struct scheduler_state *state, uint32_t index);
 
-/* Pages that a sequence without pages may count on: the reachable ones, without what the remaining
+/* Units that a sequence without pages may count on: the reachable ones, without what the remaining
  * sequences will need (prompts being computed, one page of growth each), what lower classes' floors
  * keep, and what more urgent classes have lately held at once. */
 uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index);

@@ -51,7 +51,7 @@ static void begin_running(struct scheduler_state *state)
         shown_add(state->fair, sequence->client);
         struct scheduler_client *client = scheduler_client_of(state, i);
         state->held[client->service_class]++;
-        done->pages[class] += sequence->pages;
+        done->units[class] += scheduler_units(state, sequence);
         client->throttled += sequence->is_throttled;
         if (sequence->is_throttled)
             continue;
@@ -254,7 +254,7 @@ static uint64_t fair_room_most(const struct scheduler_state *state)
     const struct scheduler_input *input = state->input;
     const uint32_t page = input->page_tokens;
     uint64_t pages = ((uint64_t)state->fair->options.context + page - 1) / page * input->places;
-    return (pages < input->pages_total ? pages : input->pages_total) * page;
+    return (pages < input->units_total ? pages : input->units_total) * page;
 }
 
 /* A client is over when it has this much more service than a client that wants some, the lighter of

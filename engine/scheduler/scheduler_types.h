@@ -17,17 +17,18 @@ struct scheduler_sequence {
     uint32_t computed; /* of these, the ones whose keys and values are in pages; < tokens */
     uint32_t pages;    /* held; 0 = waiting or preempted */
     /* Without pages: what the cache or host memory has for it, `computed` tokens in this many
-     * pages. Taking them uses `found_cost` of the available pages. */
+     * pages. Taking them uses `found_cost` of the available units. */
     uint32_t found_pages;
     uint32_t found_cost;
-    bool is_found_shared; /* some of it is in a domain where other tenants write too */
-    uint32_t pages_back;  /* that a preemption makes available: no other sequence holds them */
-    uint32_t logits_from; /* rows at this position and later need logits; < tokens */
-    uint32_t charge_from; /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
-    uint32_t client;      /* account in scheduler_fair */
-    double draw_work;     /* sampler_work of each of its rows that need logits */
-    uint32_t rested;      /* with pages: steps since it last had a row */
-    uint32_t passed;      /* waiting: later requests of its client that were admitted before it */
+    uint32_t window_pages; /* of `pages`, or of found_pages: those with window units */
+    bool is_found_shared;  /* some of it is in a domain where other tenants write too */
+    uint32_t units_back;   /* that a preemption makes available: no other sequence needs them */
+    uint32_t logits_from;  /* rows at this position and later need logits; < tokens */
+    uint32_t charge_from;  /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
+    uint32_t client;       /* account in scheduler_fair */
+    double draw_work;      /* sampler_work of each of its rows that need logits */
+    uint32_t rested;       /* with pages: steps since it last had a row */
+    uint32_t passed;       /* waiting: later requests of its client that were admitted before it */
     enum service_class service_class; /* its own, or that of its most urgent follower */
     bool is_throttled;      /* computes nothing, and its pages are the first to be taken */
     bool is_resumed_lately; /* fewer than SCHEDULER_QUANTUM_STEPS with rows since it got pages */
@@ -46,7 +47,25 @@ struct scheduler_cost {
     double row_us;
     double key_us;
     double draw_us;
+    /* Where layers have two kinds: the part of the layers that read only the last `window` keys. */
+    double window_share;
+    uint32_t window;
 };
+
+/* Returns the keys that `rows` rows from position `first` on read in all, as an average over the
+ * layers. */
+static inline double scheduler_cost_keys(const struct scheduler_cost *cost, uint32_t first,
+                                         uint32_t rows)
+{
+    const double all = (double)rows * first + (double)rows * (rows + 1.0) / 2;
+    if (cost->window_share <= 0)
+        return all;
+    const uint32_t room = cost->window > first ? cost->window - first : 0;
+    const uint32_t before = rows < room ? rows : room; /* rows that see all keys */
+    const double few = (double)before * first + (double)before * (before + 1.0) / 2 +
+                       (double)(rows - before) * cost->window;
+    return all + (few - all) * cost->window_share;
+}
 
 struct scheduler_input {
     /* The plan reads the accounts and writes `is_over`, `is_backlogged`, levels, `served` and
@@ -58,11 +77,13 @@ struct scheduler_input {
     uint32_t waiting_count;
     uint32_t sequences_max;   /* that compute in one step */
     uint32_t places;          /* slots of running, preempted and throttled sequences together */
-    uint32_t pages_available; /* free, or held by the cache alone */
+    uint32_t units_available; /* free, or held by the cache alone, or needed by nobody */
     /* Held for swapped-out sequences alone, and taken last: their tokens are recomputed then. */
-    uint32_t pages_protected;
-    uint32_t pages_total;
+    uint32_t units_protected;
+    uint32_t units_total;
     uint32_t page_tokens;
+    uint32_t window_units; /* of a page inside a window, beside its own unit; 0 = none */
+    uint32_t window_most;  /* most pages of a sequence that have window units at once */
     uint32_t rows_max;
     uint32_t logit_rows_max;
     enum scheduler_mode mode;

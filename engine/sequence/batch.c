@@ -33,6 +33,25 @@ enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_ro
     return STATUS_OK;
 }
 
+enum status batch_init_windows(struct batch *batch, const struct kv_layout *layout,
+                               uint32_t context)
+{
+    const size_t windows = (size_t)layout->window_units * batch->sequences_max;
+    if (windows == 0)
+        return STATUS_OK;
+    batch->window_units = layout->window_units;
+    batch->pages_max = (context + layout->page_tokens - 1) / layout->page_tokens;
+    mem_free(batch->page_tables);
+    batch->page_tables = mem_zalloc(batch->sequences_max + windows, sizeof(*batch->page_tables));
+    batch->windows = mem_zalloc(windows * batch->pages_max, sizeof(*batch->windows));
+    if (batch->page_tables == NULL || batch->windows == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the window units of %u sequences",
+             batch->sequences_max);
+    for (size_t i = 0; i < windows; i++)
+        batch->page_tables[batch->sequences_max + i] = batch->windows + i * batch->pages_max;
+    return STATUS_OK;
+}
+
 void batch_deinit(struct batch *batch)
 {
     mem_free(batch->tokens);
@@ -41,6 +60,7 @@ void batch_deinit(struct batch *batch)
     mem_free(batch->open_of);
     mem_free(batch->logit_row);
     mem_free(batch->page_tables);
+    mem_free(batch->windows);
     mem_free(batch->first_row);
     mem_free(batch->sorted);
     mem_free(batch->order);
@@ -51,6 +71,7 @@ void batch_deinit(struct batch *batch)
 void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open *open)
 {
     ASSERT(open != NULL || pool->layout.open_bytes == 0);
+    ASSERT(pool->layout.window_units == batch->window_units);
     batch->sequences = 0;
     batch->open = pool->layout.open_bytes > 0 ? open : NULL;
     if (batch->open != NULL)
@@ -63,7 +84,8 @@ void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open
                .position = batch->position,
                .page_tables = batch->page_tables,
                .open = batch->open != NULL ? batch->open->memory : NULL,
-               .open_of = batch->open_of},
+               .open_of = batch->open_of,
+               .sequences = batch->sequences_max},
         .logit_row = batch->logit_row,
     };
 }
@@ -143,6 +165,23 @@ void batch_group(struct batch *batch)
     batch->model.groups = is_shared ? &batch->groups : NULL;
 }
 
+/* Writes the places of the window units that the rows of a sequence read or write. */
+static void add_windows(struct batch *batch, const struct kv_pool *pool,
+                        const struct batch_part *part)
+{
+    const uint32_t begin = kv_pool_window_page(pool, part->first);
+    const uint32_t end = kv_pool_pages_for(pool, part->first + part->rows);
+    ASSERT(end <= batch->pages_max);
+    kv_pool_assert_window(pool, part->pages, begin, end);
+    for (uint32_t unit = 0; unit < batch->window_units; unit++) {
+        uint32_t *table =
+            batch->windows +
+            ((size_t)unit * batch->sequences_max + batch->sequences) * batch->pages_max;
+        for (uint32_t page = begin; page < end; page++)
+            table[page] = kv_pool_unit(pool, part->pages[page], unit + 1);
+    }
+}
+
 uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct batch_part *part)
 {
     struct model_batch *model = &batch->model;
@@ -152,6 +191,8 @@ uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct
     ASSERT(batch->sequences < batch->sequences_max);
     ASSERT(kv_pool_pages_for(pool, part->first + part->rows) <= part->page_count);
     kv_pool_assert_visible(pool, part->pages, part->page_count, part->visible, part->visible_count);
+    if (batch->window_units > 0)
+        add_windows(batch, pool, part);
     batch->page_tables[batch->sequences] = part->pages;
     batch->first_row[batch->sequences] = model->rows;
     if (batch->open != NULL)

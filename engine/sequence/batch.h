@@ -24,8 +24,11 @@ struct batch {
     uint32_t *position;           /* [rows_max] in its sequence */
     uint32_t *open_of;            /* [rows_max] as kv_open_find */
     uint32_t *logit_row;          /* [logit_rows_max] rows with logits */
-    const uint32_t **page_tables; /* [sequences_max] */
-    uint32_t *first_row;          /* [sequences_max] */
+    const uint32_t **page_tables; /* [1 + window_units][sequences_max] as kv_rows */
+    uint32_t *windows;            /* [window_units][sequences_max][pages_max]; NULL without */
+    uint32_t window_units;
+    uint32_t pages_max;  /* of a sequence */
+    uint32_t *first_row; /* [sequences_max] */
     uint32_t *sorted; /* [sequences_max] sequences ordered by the pages that all their rows see */
     uint32_t *order;  /* [rows_max] as attention_groups */
     uint32_t *shared; /* [rows_max] as attention_groups */
@@ -37,6 +40,10 @@ struct batch {
 /* NO_MEMORY. */
 enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_rows_max,
                        uint32_t sequences_max);
+/* Makes room for the window units of sequences of at most `context` tokens; needed where the layout
+ * of the pool has some. NO_MEMORY. */
+enum status batch_init_windows(struct batch *batch, const struct kv_layout *layout,
+                               uint32_t context);
 void batch_deinit(struct batch *batch);
 
 /* Empties the batch. `open` may be NULL when the pool's type has no open groups. */
@@ -55,8 +62,9 @@ struct batch_part {
     uint32_t visible_count;
 };
 
-/* Adds rows of one sequence. Asserts that they fit in the batch and in its pages, and that every
- * page it will read is visible to it. Returns the index of its first row of logits. */
+/* Adds rows of one sequence. Asserts that they fit in the batch and in its pages, that every page
+ * it will read is visible to it, and that pages inside the window of its rows have their window
+ * units. Returns the index of its first row of logits. */
 uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct batch_part *part);
 
 /* Called after the last batch_add. Finds sequences that begin with the same pages, so

@@ -13,9 +13,10 @@ enum status sequence_table_init(struct sequence_table *table, const struct kv_po
     table->order = mem_zalloc(count, sizeof(*table->order));
     table->tokens = mem_zalloc((size_t)count * context, sizeof(*table->tokens));
     table->pages = mem_zalloc(count * pages, sizeof(*table->pages));
-    table->holders = mem_zalloc(pool->page_count, sizeof(*table->holders));
+    table->holders = mem_zalloc(pool->unit_count, sizeof(*table->holders));
+    table->needs = mem_zalloc(pool->unit_count, sizeof(*table->needs));
     if (table->slots == NULL || table->order == NULL || table->tokens == NULL ||
-        table->pages == NULL || table->holders == NULL) {
+        table->pages == NULL || table->holders == NULL || table->needs == NULL) {
         sequence_table_deinit(table);
         FAIL(STATUS_NO_MEMORY, "no memory for %u sequences of %u tokens", count, context);
     }
@@ -33,6 +34,7 @@ void sequence_table_deinit(struct sequence_table *table)
     mem_free(table->tokens);
     mem_free(table->pages);
     mem_free(table->holders);
+    mem_free(table->needs);
     *table = (struct sequence_table){0};
 }
 
@@ -80,10 +82,12 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->computed = 0;
     sequence->scored = ticket->scores != NULL ? 0 : UINT32_MAX;
     sequence->page_count = 0;
+    sequence->window_page = 0;
     sequence->domain = asked->domain;
     sequence->serial = ++table->last_serial;
     sequence->inserted = 0;
     sequence->taken = 0;
+    memset(sequence->forks, 0, sizeof(sequence->forks));
     sequence->found.is_known = false;
     sequence->client = ticket->client;
     sequence->reached = 0;
@@ -133,21 +137,60 @@ void sequence_grow(struct sequence *sequence, struct kv_pool *pool, uint32_t tok
     while (sequence->page_count < wanted) {
         page_id page = kv_pool_acquire(pool, &sequence->domain);
         ASSERT(page != KV_POOL_NONE);
+        kv_pool_add_window(pool, page);
         sequence->pages[sequence->page_count++] = page;
     }
+}
+
+void sequence_advance(struct sequence *sequence, struct kv_pool *pool)
+{
+    const uint32_t first = kv_pool_window_page(pool, sequence->computed);
+    while (sequence->window_page < first)
+        kv_pool_unneed_window(pool, sequence->pages[sequence->window_page++]);
+}
+
+void sequence_keep_tail(const struct sequence *sequence, struct kv_pool *pool, uint32_t tokens)
+{
+    const uint32_t first = tokens > 0 ? kv_pool_window_page(pool, tokens - 1) : 0;
+    for (uint32_t i = first; i < kv_pool_pages_for(pool, tokens); i++)
+        if (i >= sequence->window_page)
+            kv_pool_keep_tail(pool, sequence->pages[i]);
+}
+
+void sequence_note_fork(struct sequence *sequence, uint32_t tokens)
+{
+    uint32_t least = 0;
+    for (uint32_t i = 0; i < SEQUENCE_FORKS; i++) {
+        if (sequence->forks[i] == tokens)
+            return;
+        if (sequence->forks[i] < sequence->forks[least])
+            least = i;
+    }
+    if (sequence->forks[least] < tokens)
+        sequence->forks[least] = tokens;
+}
+
+/* Gives up the last page of the table. */
+static void drop_last(struct sequence *sequence, struct kv_pool *pool)
+{
+    const page_id page = sequence->pages[--sequence->page_count];
+    if (sequence->page_count >= sequence->window_page)
+        kv_pool_unneed_window(pool, page);
+    kv_pool_release(pool, page);
 }
 
 void sequence_trim(struct sequence *sequence, struct kv_pool *pool)
 {
     uint32_t wanted = kv_pool_pages_for(pool, sequence->computed);
     while (sequence->page_count > wanted)
-        kv_pool_release(pool, sequence->pages[--sequence->page_count]);
+        drop_last(sequence, pool);
 }
 
 void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool)
 {
     while (sequence->page_count > 0)
-        kv_pool_release(pool, sequence->pages[--sequence->page_count]);
+        drop_last(sequence, pool);
+    sequence->window_page = 0;
     sequence->computed = 0;
     sequence->inserted = 0;
     sequence->taken = 0;
@@ -162,7 +205,8 @@ void sequence_make_youngest(struct sequence_table *table, uint32_t index)
 bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool,
                           const struct kv_swap *swap)
 {
-    memset(table->holders, 0, pool->page_count * sizeof(*table->holders));
+    memset(table->holders, 0, pool->unit_count * sizeof(*table->holders));
+    memset(table->needs, 0, pool->unit_count * sizeof(*table->needs));
     uint32_t running = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         const struct sequence *sequence = &table->slots[i];
@@ -174,10 +218,16 @@ bool sequence_table_check(struct sequence_table *table, const struct kv_pool *po
         if (kv_pool_pages_for(pool, sequence->is_running ? sequence->computed : 0) >
             sequence->page_count)
             return false;
-        for (uint32_t p = 0; p < sequence->page_count; p++)
+        if (sequence->window_page > sequence->page_count ||
+            (sequence->is_running &&
+             sequence->window_page > kv_pool_window_page(pool, sequence->computed)))
+            return false; /* a page inside its window is not among those that it needs */
+        for (uint32_t p = 0; p < sequence->page_count; p++) {
             table->holders[sequence->pages[p]]++;
+            table->needs[sequence->pages[p]] += pool->windows != NULL && p >= sequence->window_page;
+        }
     }
     if (swap != NULL)
-        kv_swap_count_holders(swap, table->holders);
-    return running == table->order_count && kv_pool_check(pool, table->holders);
+        kv_swap_count_holders(swap, table->holders, table->needs);
+    return running == table->order_count && kv_pool_check(pool, table->holders, table->needs);
 }

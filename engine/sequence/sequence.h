@@ -7,6 +7,7 @@
  *
  *     tokens   [prompt … | generated …]           token_count; the truth
  *     pages    [16 tokens][16 tokens][ 3 tokens]  `computed` of them have keys and values here
+ *     window               └ window_page: it needs the window units of pages from here on
  */
 #pragma once
 
@@ -19,7 +20,7 @@
 #include "engine/request/ticket.h"
 #include "engine/sampling/text_stream.h"
 
-enum { SEQUENCE_NONE = UINT32_MAX };
+enum { SEQUENCE_NONE = UINT32_MAX, SEQUENCE_FORKS = 4 };
 
 struct sequence {
     bool is_running;
@@ -32,10 +33,14 @@ struct sequence {
     uint32_t scored;   /* echo: prompt rows whose logits were seen; UINT32_MAX = not wanted */
     page_id *pages;    /* [pages of a full context] */
     uint32_t page_count;
-    uint64_t serial; /* of this use of the slot; never 0 */
+    uint32_t window_page; /* first page that its next row may read in layers with a window */
+    uint64_t serial;      /* of this use of the slot; never 0 */
     /* Prefix cache: it holds the pages below `inserted`; `taken` tokens came from it. */
     uint32_t inserted;
     uint32_t taken;
+    /* Depths beyond `computed` where others' texts branch off, or will: the window behind each is
+     * kept as a tail when it is computed. 0 = none. */
+    uint32_t forks[SEQUENCE_FORKS];
     /* Charges: `reached` tokens were computed once, or found at admission. */
     uint32_t client;
     uint32_t reached;
@@ -72,7 +77,8 @@ struct sequence_table {
     uint32_t order_count;
     uint32_t *tokens;  /* [count][context] */
     page_id *pages;    /* [count][pages of a full context] */
-    uint32_t *holders; /* [pages of the pool], scratch of sequence_table_check */
+    uint32_t *holders; /* [units of the pool], scratch of sequence_table_check, as needs */
+    uint32_t *needs;
 };
 
 /* NO_MEMORY. */
@@ -93,9 +99,17 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
 /* Ends a sequence: releases its pages. Its slot is free when the consumer has taken its records. */
 void sequence_release(struct sequence_table *table, struct kv_pool *pool, uint32_t index);
 
-/* Acquires pages until `tokens` tokens have room. The plan must have made sure that
- * they are free. */
+/* Acquires pages, with their window units, until `tokens` tokens have room. The plan must have made
+ * sure that as many units are free. */
 void sequence_grow(struct sequence *sequence, struct kv_pool *pool, uint32_t tokens);
+/* Gives up the need of window units that no row behind the computed tokens reads. Called after each
+ * step, when full pages have been given to the cache. */
+void sequence_advance(struct sequence *sequence, struct kv_pool *pool);
+/* Keeps the window behind `tokens` computed tokens as a tail, which is inside the sequence's own
+ * window still; that behind one token less, too, since a hit leaves one token to be computed. */
+void sequence_keep_tail(const struct sequence *sequence, struct kv_pool *pool, uint32_t tokens);
+/* Notes a depth as one of `forks`. When there is no room, the deepest ones stay. */
+void sequence_note_fork(struct sequence *sequence, uint32_t tokens);
 /* Releases the pages after the computed tokens, which were for draft tokens. */
 void sequence_trim(struct sequence *sequence, struct kv_pool *pool);
 /* Releases all pages; the sequence is recomputed from its tokens. */
@@ -103,6 +117,13 @@ void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool);
 /* Makes it the youngest: a sequence that lost its pages while throttled must not take them back
  * from those that took them. */
 void sequence_make_youngest(struct sequence_table *table, uint32_t index);
+
+/* Units of the pool that it holds, without those that it does not need any more. */
+static inline uint32_t sequence_units(const struct sequence *sequence, const struct kv_pool *pool)
+{
+    return sequence->page_count +
+           (sequence->page_count - sequence->window_page) * pool->layout.window_units;
+}
 
 /* Whether the references of all sequences and swap lists (`swap` may be NULL) agree with the pool's
  * counts; for tests and slow checks. */

@@ -30,10 +30,10 @@ enum { QUANTUM_DEFAULT = 1024 };
 /* Calls of engine_unpublish that may wait for a step: an operator's whole list at once. */
 enum { UNPUBLISHED_MAX = 1024 };
 
-/* Pages of host memory that merely cached pages never fill, so that a swap-out finds room. */
+/* Units of host memory that merely cached pages never fill, so that a swap-out finds room. */
 enum { EXCHANGE_PAGES = 64 };
 
-/* Of the pages beyond one full context, at most one in EXCHANGE_SHARE is kept free for copies. */
+/* Of the units beyond one full context, at most one in EXCHANGE_SHARE is kept free for copies. */
 enum { EXCHANGE_SHARE = 8 };
 
 /* Longest sleep when a test moves the clock: its time does not wake a sleeper. */
@@ -87,14 +87,15 @@ static enum status init_arrays(struct step *step)
     step->view_running = mem_zalloc(sequences, sizeof(*step->view_running));
     step->view_waiting = mem_zalloc(candidates, sizeof(*step->view_waiting));
     step->published = mem_zalloc(LIMIT_PROMPTS, sizeof(*step->published));
-    step->pages_gone = mem_zalloc(step->pool.page_count, sizeof(*step->pages_gone));
+    step->pages_gone = mem_zalloc(step->pool.unit_count, sizeof(*step->pages_gone));
+    step->needs_gone = mem_zalloc(step->pool.unit_count, sizeof(*step->needs_gone));
     step->candidates = mem_zalloc(candidates, sizeof(*step->candidates));
     step->grants = mem_zalloc(sequences + candidates, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
     if (step->heads == NULL || step->fills == NULL || step->follows == NULL ||
         step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
-        step->pages_gone == NULL || step->published == NULL || step->grants == NULL ||
-        step->parts == NULL)
+        step->pages_gone == NULL || step->needs_gone == NULL || step->published == NULL ||
+        step->grants == NULL || step->parts == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
     return STATUS_OK;
 }
@@ -102,11 +103,24 @@ static enum status init_arrays(struct step *step)
 static uint32_t init_exchange(const struct step *step)
 {
     const struct kv_pool *pool = &step->pool;
-    uint32_t beside = pool->page_count - kv_pool_pages_for(pool, step->options.context);
+    uint32_t beside = pool->unit_count - kv_pool_units_least(pool, step->options.context);
     uint32_t share = beside / EXCHANGE_SHARE;
     if (step->options.kv_host_bytes < pool->layout.page_bytes)
         return 0; /* without host memory nothing is ever copied */
     return step->options.exchange_pages < share ? step->options.exchange_pages : share;
+}
+
+/* The part of the layers that look back less than the others. */
+static void init_cost(struct step *step)
+{
+    const struct model_config *config = model_config(step->options.model);
+    uint32_t few = 0;
+    if (config->kind_count < 2 || (config->kinds[0].window > 0) == (config->kinds[1].window > 0))
+        return;
+    const uint32_t second = config->kinds[1].window > 0 ? 1 : 0;
+    for (uint32_t i = 0; i < config->layers; i++)
+        few += config->kind_of[i] == second;
+    step_cost_kinds(&step->cost, config->kinds[second].window, (double)few / config->layers);
 }
 
 enum status step_init(struct step *step, const struct step_options *options)
@@ -149,6 +163,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(kv_swap_init(&step->swap, &swap_options));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
+    TRY_OUT(batch_init_windows(&step->batch, options->layout, options->context));
     TRY_OUT(kv_open_init(&step->open, options->kernels, options->layout, step->places,
                          options->rows_max));
     TRY_OUT(drawer_init(&step->drawer, options->kernels, step->vocab_count, options->logit_rows_max,
@@ -169,8 +184,9 @@ enum status step_init(struct step *step, const struct step_options *options)
         TRY_OUT(step_draft_init(&step->draft, step->places));
     if (options->speculation == ENGINE_SPECULATION_EXIT)
         TRY_OUT(step_draft_init_exit(step, options->draft_layers));
+    init_cost(step);
     step_metrics_init(&step->metrics, options->metrics, options->metrics_label);
-    atomic_store(&step->figures.pages_free, step->pool.page_count);
+    atomic_store(&step->figures.pages_free, step->pool.unit_count);
 out:
     if (status != STATUS_OK)
         step_deinit(step);
@@ -189,6 +205,7 @@ void step_deinit(struct step *step)
     mem_free(step->view_waiting);
     mem_free(step->candidates);
     mem_free(step->pages_gone);
+    mem_free(step->needs_gone);
     mem_free(step->published);
     pthread_mutex_destroy(&step->published_lock);
     mem_free(step->grants);
@@ -301,11 +318,11 @@ static void once_wake(struct step *step)
 }
 
 /* Keys that the rows of a batch read, summed over the rows. */
-static uint64_t once_keys(const struct model_batch *batch)
+static double once_keys(const struct step *step, const struct model_batch *batch)
 {
-    uint64_t keys = 0;
+    double keys = 0;
     for (uint32_t row = 0; row < batch->rows; row++)
-        keys += batch->kv.position[row] + 1;
+        keys += scheduler_cost_keys(&step->cost.fit, batch->kv.position[row], 1);
     return keys;
 }
 
@@ -348,7 +365,7 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     TRY(drawer_read(&step->drawer, model_forward(step->options.model, batch), batch->logit_rows));
     step->now_us = clock_mono_us(step->options.clock);
     once_time(step, STEP_TIME_FORWARD, began_ns);
-    step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
+    step_cost_add(&step->cost, batch->rows, once_keys(step, batch), step->now_us - began_us);
     atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
     step_metrics_rows(step, parts);

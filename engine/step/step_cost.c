@@ -120,12 +120,18 @@ void step_cost_draw(struct step_cost *cost, double work, double us)
     cost->bound.draw_us = cost->fit.draw_us;
 }
 
-void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t us)
+void step_cost_kinds(struct step_cost *cost, uint32_t window, double window_share)
+{
+    cost->fit.window = cost->bound.window = window;
+    cost->fit.window_share = cost->bound.window_share = window_share;
+}
+
+void step_cost_add(struct step_cost *cost, uint32_t rows, double keys, int64_t us)
 {
     if (us <= 0)
         return;
     best_add(cost, rows, (double)us);
-    cost->samples[cost->next] = (struct step_cost_sample){rows, (double)keys, (double)us};
+    cost->samples[cost->next] = (struct step_cost_sample){rows, keys, (double)us};
     cost->next = (cost->next + 1) % STEP_COST_WINDOW;
     cost->count++;
     if (cost->count % STEP_COST_EVERY != 0)

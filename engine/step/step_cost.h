@@ -45,8 +45,12 @@ struct step_cost {
     struct scheduler_cost bound; /* of nine steps in ten; all 0 until there is a fit */
 };
 
-/* Adds a step. `keys` is the sum of keys that its rows read. A step with us <= 0 is ignored. */
-void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t us);
+/* Makes keys count by kind where layers have two (scheduler_cost_keys). Called at the start. */
+void step_cost_kinds(struct step_cost *cost, uint32_t window, double window_share);
+
+/* Adds a step. `keys` is the sum of keys that its rows read (scheduler_cost_keys). A step with us
+ * <= 0 is ignored. */
+void step_cost_add(struct step_cost *cost, uint32_t rows, double keys, int64_t us);
 
 /* Whether there is a fit. Before it, predictions of 0 mean nothing. */
 static inline bool step_cost_is_known(const struct step_cost *cost)

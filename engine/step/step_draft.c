@@ -46,7 +46,8 @@ enum status step_draft_init_exit(struct step *step, uint32_t layers)
         .rows_max = STEP_DRAFT_ROWS_MAX,
         .sequences_max = STEP_DRAFT_ROWS_MAX,
     };
-    return draft_guess_init(&step->draft.exit, &options);
+    TRY(draft_guess_init(&step->draft.exit, &options));
+    return batch_init_windows(&step->draft.exit.batch, step->options.layout, step->options.context);
 }
 
 void step_draft_deinit(struct step_draft *draft)
@@ -69,10 +70,10 @@ struct load {
     bool is_declined; /* a sequence could have had drafts, and they would not have paid */
 };
 
-/* Σ of position + 1 over `rows` rows from position `first`. */
-static double load_keys(uint32_t first, uint32_t rows)
+/* Keys that `rows` rows from position `first` on read. */
+static double load_keys(const struct step *step, uint32_t first, uint32_t rows)
 {
-    return (double)rows * (first + (rows + 1) / 2.0);
+    return scheduler_cost_keys(&step->cost.fit, first, rows);
 }
 
 static struct load load_planned(const struct step *step, uint32_t parts)
@@ -86,18 +87,19 @@ static struct load load_planned(const struct step *step, uint32_t parts)
         from = from > sequence->computed ? from : sequence->computed;
         load.rows += part->rows;
         load.logit_rows += end > from ? end - from : 0;
-        load.keys += load_keys(sequence->computed, part->rows);
+        load.keys += load_keys(step, sequence->computed, part->rows);
         load.tokens += end == sequence->token_count;
     }
     return load;
 }
 
 /* Adds `drafts` draft rows after `count` tokens, of which `right` are expected to be accepted. */
-static struct load load_with(const struct load *load, uint32_t count, uint32_t drafts, double right)
+static struct load load_with(const struct step *step, const struct load *load, uint32_t count,
+                             uint32_t drafts, double right)
 {
     return (struct load){.rows = load->rows + drafts,
                          .logit_rows = load->logit_rows + drafts,
-                         .keys = load->keys + load_keys(count, drafts),
+                         .keys = load->keys + load_keys(step, count, drafts),
                          .tokens = load->tokens + right,
                          .passes = load->passes > drafts ? load->passes : drafts};
 }
@@ -162,7 +164,8 @@ static uint32_t part_most(const struct step *step, const struct step_part *part,
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     uint32_t rows_max = less(STEP_DRAFT_ROWS_MAX, step->options.rows_max);
-    uint64_t pages = (uint64_t)sequence->page_count + step->pool.free_count;
+    uint64_t pages =
+        (uint64_t)sequence->page_count + step->pool.free_count / kv_pool_page_units(&step->pool);
     uint32_t most = DRAFT_LOOKUP_MOST;
     if (load->rows >= rows_max || load->logit_rows >= step->options.logit_rows_max)
         return 0;
@@ -212,7 +215,7 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     if (!has_passes(step))
         drafts = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
     for (; drafts > 0; drafts--) {
-        struct load with = load_with(load, count, drafts, part_right(place->rate, drafts));
+        struct load with = load_with(step, load, count, drafts, part_right(place->rate, drafts));
         if (!load_pays(step, load, &with, limit_us))
             continue;
         sequence_grow(sequence, &step->pool, count + drafts);
@@ -296,7 +299,7 @@ static void tell_cost(struct step *step, uint32_t parts, const struct load *with
     for (uint32_t i = 0; i < parts; i++) {
         const struct step_part *part = &step->parts[i];
         const struct sequence *sequence = &step->sequences.slots[part->sequence];
-        with = load_with(&with, sequence->token_count, part->drafts, 0);
+        with = load_with(step, &with, sequence->token_count, part->drafts, 0);
     }
     if (step->metrics.draft_spent == NULL || !step_cost_is_known(&step->cost) ||
         (with.rows == without->rows && step->draft.model_us == 0))

@@ -238,8 +238,8 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
     metric_set(metrics->pages_cached, now->pages_idle);
     metric_set(metrics->pages_pinned, now->pages_pinned);
     metric_set(metrics->pages_host, now->pages_host);
-    metric_set(metrics->pages_host_total, step->cache.host.page_count);
-    metric_set(metrics->token_bytes, (double)step_page_bytes(step) / step->pool.layout.page_tokens);
+    metric_set(metrics->pages_host_total, step->cache.host.unit_count);
+    metric_set(metrics->token_bytes, (double)step_unit_bytes(step) / step->pool.layout.page_tokens);
     metric_add(metrics->cache_queries, (int64_t)(now->query_tokens - told->query_tokens));
     metric_add(metrics->cache_hits, (int64_t)(now->hit_tokens - told->hit_tokens));
     metric_add(metrics->evicted_host, (int64_t)(now->evicted_to_host - told->evicted_to_host));

@@ -24,19 +24,23 @@ static bool swap_pays(const struct step *step, const struct sequence *sequence)
         return false;
     if (step->options.preemption == ENGINE_PREEMPTION_SWAP || !step_cost_is_known(&step->cost))
         return true;
-    uint32_t pages = kv_swap_private(&step->swap, sequence->pages, sequence->page_count);
+    uint32_t units;
+    uint32_t pages = kv_swap_private(&step->swap, sequence->pages, sequence->page_count,
+                                     sequence->computed, &units);
     double rows = (double)pages * step->pool.layout.page_tokens;
     rows = rows < sequence->computed ? rows : sequence->computed;
     const struct scheduler_cost *fit = &step->cost.fit;
-    return (double)kv_swap_cost_us(&step->swap, pages) <=
-           rows * fit->row_us + rows * (sequence->computed - rows / 2) * fit->key_us;
+    double keys = rows * (sequence->computed - rows / 2);
+    if (fit->window_share > 0)
+        keys = scheduler_cost_keys(fit, sequence->computed - (uint32_t)rows, (uint32_t)rows);
+    return (double)kv_swap_cost_us(&step->swap, units) <= rows * fit->row_us + keys * fit->key_us;
 }
 
-static void swap_measure(struct step *step, struct metric *bytes, uint64_t pages, int64_t us)
+static void swap_measure(struct step *step, struct metric *bytes, uint64_t units, int64_t us)
 {
     if (bytes == NULL)
         return;
-    metric_add(bytes, (int64_t)(pages * step_page_bytes(step)));
+    metric_add(bytes, (int64_t)(units * step_unit_bytes(step)));
     metric_observe(step->metrics.swap_seconds, (double)us * 1e-6);
 }
 
@@ -62,7 +66,7 @@ static bool swap_out(struct step *step, uint32_t index)
     int64_t us = step->swap.figures.out_us - before.out_us;
     ticket->report.swapped_pages += (uint32_t)pages;
     ticket->report.swap_us += us;
-    swap_measure(step, step->metrics.swap_out, pages, us);
+    swap_measure(step, step->metrics.swap_out, step->swap.figures.units_out - before.units_out, us);
     return true;
 }
 
@@ -83,8 +87,11 @@ void step_pause(struct step *step, uint32_t index, const struct scheduler_grant 
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     bool is_swapped = swap_out(step, index);
-    if (!is_swapped)
+    if (!is_swapped) {
+        /* It resumes where the cache still has the window behind its end. */
+        sequence_keep_tail(sequence, &step->pool, sequence->computed);
         sequence_drop_pages(sequence, &step->pool);
+    }
     sequence->is_paused = true;
     sequence->paused_since_us = step->now_us;
     sequence->found.is_known = false;
@@ -111,7 +118,8 @@ void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequenc
     if (list->page_count > 0) {
         view->computed = swapped_tokens(step, index);
         view->found_pages = list->page_count;
-        view->found_cost = list->host_count;
+        view->found_cost = list->host_units;
+        view->window_pages = list->page_count - kv_pool_window_page(&step->pool, view->computed);
         view->is_found_shared = true; /* its pages in the pool stay while others hold them too */
         return;
     }
@@ -119,6 +127,8 @@ void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequenc
     view->computed = sequence->found.tokens;
     view->found_pages = sequence->found.pages;
     view->found_cost = sequence->found.cost;
+    view->window_pages =
+        sequence->found.pages - kv_pool_window_page(&step->pool, sequence->found.tokens);
     view->is_found_shared = sequence->found.is_shared;
 }
 
@@ -131,11 +141,11 @@ static void pause_count(struct step *step, struct sequence *sequence)
         step->now_us - sequence->paused_since_us;
 }
 
-void step_pause_room(struct step *step, uint32_t pages)
+void step_pause_room(struct step *step, uint32_t units)
 {
     uint32_t available = prefix_cache_available(&step->cache);
-    if (available < pages)
-        kv_swap_give_way(&step->swap, pages - available);
+    if (available < units)
+        kv_swap_give_way(&step->swap, units - available);
 }
 
 /* False when nothing was swapped out, or when the pages that it needs are not available (the
@@ -153,9 +163,10 @@ static bool swap_in(struct step *step, uint32_t index)
     }
     sequence->computed = tokens;
     sequence->inserted = tokens / step->pool.layout.page_tokens;
+    sequence->window_page = kv_pool_window_page(&step->pool, tokens);
     int64_t us = step->swap.figures.in_us - before.in_us;
     step->options.tickets->slots[sequence->slot].report.swap_us += us;
-    swap_measure(step, step->metrics.swap_in, step->swap.figures.pages_in - before.pages_in, us);
+    swap_measure(step, step->metrics.swap_in, step->swap.figures.units_in - before.units_in, us);
     return true;
 }
 

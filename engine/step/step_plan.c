@@ -132,10 +132,11 @@ static uint32_t plan_rows(struct step *step, uint32_t place)
         rows = end - sequence->computed;
     uint32_t wanted = kv_pool_pages_for(&step->pool, sequence->computed + rows);
     uint32_t missing = wanted > sequence->page_count ? wanted - sequence->page_count : 0;
-    step_pause_room(step, missing);
-    if (!prefix_cache_make_room(&step->cache, missing)) {
-        uint32_t room =
-            (sequence->page_count + step->pool.free_count) * step->pool.layout.page_tokens;
+    const uint32_t page_units = kv_pool_page_units(&step->pool);
+    step_pause_room(step, missing * page_units);
+    if (!prefix_cache_make_room(&step->cache, missing * page_units)) {
+        uint32_t room = (sequence->page_count + step->pool.free_count / page_units) *
+                        step->pool.layout.page_tokens;
         if (room <= sequence->computed)
             return 0;
         rows = room - sequence->computed < rows ? room - sequence->computed : rows;

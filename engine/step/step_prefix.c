@@ -90,7 +90,7 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
                                    .turn = step->turn,
                                    .tokens = match.tokens,
                                    .pages = match.pages + rest,
-                                   .cost = match.host_pages + match.device_idle + rest,
+                                   .cost = match.cost,
                                    .is_shared = match.tokens_group > 0};
     return true;
 }
@@ -164,6 +164,7 @@ static bool follow_running(struct step *step, struct ticket *ticket)
         uint32_t until = follow_until(step, shared, leader->prompt_count);
         if (shared == 0 || leader->computed >= until)
             continue;
+        sequence_note_fork(&step->sequences.slots[step->fills[i]], shared);
         ticket->leader = step->fills[i];
         ticket->leader_serial = leader->serial;
         ticket->leader_until = until;
@@ -238,6 +239,11 @@ void step_prefix_take(struct step *step, struct sequence *sequence)
                                                &sequence->page_count, &match);
     sequence->inserted = match.pages;
     sequence->taken = sequence->computed;
+    sequence->window_page = kv_pool_window_page(&step->pool, sequence->computed);
+    /* Others' texts may branch off here too. */
+    sequence_keep_tail(sequence, &step->pool, match.pages * page_tokens(step));
+    if (match.window_lost > 0)
+        sequence_note_fork(sequence, match.tokens + match.window_lost);
     step_charge_found(step, sequence);
     if (ticket->is_cache_counted)
         return;
@@ -273,9 +279,29 @@ void step_prefix_insert(struct step *step, struct sequence *sequence)
                                  sequence->pages[full], true);
 }
 
+/* Keeps the windows behind depths that the last rows have passed, where others may go on: the
+ * prompt's end and the forks. */
+static void keep_tails(struct step *step, const struct sequence *sequence, uint32_t before)
+{
+    const uint32_t now = sequence->computed;
+    if (sequence->prompt_count > before && sequence->prompt_count <= now)
+        sequence_keep_tail(sequence, &step->pool, sequence->prompt_count);
+    for (uint32_t i = 0; i < SEQUENCE_FORKS; i++)
+        if (sequence->forks[i] > before && sequence->forks[i] <= now)
+            sequence_keep_tail(sequence, &step->pool, sequence->forks[i]);
+}
+
+void step_prefix_advance(struct step *step, struct sequence *sequence, uint32_t before)
+{
+    step_prefix_insert(step, sequence);
+    keep_tails(step, sequence, before);
+    sequence_advance(sequence, &step->pool);
+}
+
 void step_prefix_end(struct step *step, struct sequence *sequence)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    sequence_keep_tail(sequence, &step->pool, sequence->computed);
     if (!step_prefix_has_cache(step, &sequence->domain) || sequence->computed == sequence->taken ||
         sequence->computed % page_tokens(step) == 0)
         return;
@@ -291,13 +317,13 @@ enum status step_prefix_check_pin(struct step *step, const struct ticket *ticket
     const struct sequence_table *table = &step->sequences;
     if (!ticket->asked.is_published || step->options.no_prefix_cache)
         return STATUS_OK;
-    uint32_t pages = kv_pool_pages_kept(&step->pool, ticket->prompt_count);
+    uint32_t units = kv_pool_units_kept(&step->pool, ticket->prompt_count);
     for (uint32_t i = 0; i < table->order_count; i++) {
         const struct sequence *sequence = &table->slots[table->order[i]];
         if (step->options.tickets->slots[sequence->slot].asked.is_published)
-            pages += kv_pool_pages_kept(&step->pool, sequence->prompt_count);
+            units += kv_pool_units_kept(&step->pool, sequence->prompt_count);
     }
-    return prefix_cache_pin_check(&step->cache, pages);
+    return prefix_cache_pin_check(&step->cache, units);
 }
 
 bool step_prefix_pin(struct step *step, struct sequence *sequence)

@@ -48,7 +48,11 @@ void step_prefix_look_again(struct step *step, struct sequence *sequence);
 void step_prefix_take(struct step *step, struct sequence *sequence);
 /* Gives the pages that are full since the last call to the cache. */
 void step_prefix_insert(struct step *step, struct sequence *sequence);
-/* Called before a sequence releases its pages for good: gives its partial page to the cache. */
+/* Called when rows from `before` on are computed: gives full pages to the cache, keeps tails, and
+ * gives up the window units that no later row reads. */
+void step_prefix_advance(struct step *step, struct sequence *sequence, uint32_t before);
+/* Called before a sequence releases its pages for good: gives its partial page to the cache, and
+ * keeps the window behind its end. */
 void step_prefix_end(struct step *step, struct sequence *sequence);
 
 /* LIMIT when a published prompt, with those being computed, would exceed pin_percent. */

@@ -113,7 +113,7 @@ struct step_options {
     uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
-    uint32_t exchange_pages; /* pages kept free at most, so that copies overlap with computing */
+    uint32_t exchange_pages; /* units kept free at most, so that copies overlap with computing */
     uint32_t pin_percent;
     uint64_t cache_seed; /* secret */
 };
@@ -155,7 +155,8 @@ struct step {
     struct step_follow *follows; /* [follow_count] room for one for each ticket */
     uint32_t follow_count;
     uint64_t arrivals;    /* how often a sequence was put off because its pages were being copied */
-    uint32_t *pages_gone; /* [pages] scratch of step_view, all 0 in between: references given up */
+    uint32_t *pages_gone; /* [units] scratch of step_view, all 0 in between: references given up */
+    uint32_t *needs_gone; /* [units] likewise: windows that are needed no more */
     uint32_t *candidates; /* [candidate_count] tickets of view_waiting, one for each choice */
     uint32_t candidate_count;
     uint32_t followers; /* requests that wait for another's prompt */
@@ -177,8 +178,8 @@ struct step {
     uint32_t published_count;
 };
 
-/* Bytes of a page over all ranks, each of which has a share of the KV heads. */
-static inline uint64_t step_page_bytes(const struct step *step)
+/* Bytes of a unit over all ranks, each of which has a share of the KV heads. */
+static inline uint64_t step_unit_bytes(const struct step *step)
 {
     uint32_t ranks = step->options.ranks > 0 ? step->options.ranks : 1;
     return (uint64_t)step->pool.layout.page_bytes * ranks;

@@ -101,10 +101,10 @@ static void figures_swap(struct step *step)
 {
     struct step_figures *figures = &step->figures;
     const struct kv_swap_figures *swap = &step->swap.figures;
-    const uint64_t page_bytes = step_page_bytes(step);
-    atomic_store_explicit(&figures->swap_bytes_out, swap->pages_out * page_bytes,
+    const uint64_t unit_bytes = step_unit_bytes(step);
+    atomic_store_explicit(&figures->swap_bytes_out, swap->units_out * unit_bytes,
                           memory_order_relaxed);
-    atomic_store_explicit(&figures->swap_bytes_in, swap->pages_in * page_bytes,
+    atomic_store_explicit(&figures->swap_bytes_in, swap->units_in * unit_bytes,
                           memory_order_relaxed);
     atomic_store_explicit(&figures->swap_us, (uint64_t)(swap->out_us + swap->in_us),
                           memory_order_relaxed);

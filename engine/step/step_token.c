@@ -116,9 +116,10 @@ static void token_published(struct step *step, uint32_t index)
 /* Rows below `end` are computed, and their tokens are final. */
 static void token_computed(struct step *step, struct sequence *sequence, uint32_t end)
 {
-    step_charge_rows(step, sequence, sequence->computed, end);
+    const uint32_t before = sequence->computed;
+    step_charge_rows(step, sequence, before, end);
     sequence->computed = end;
-    step_prefix_insert(step, sequence);
+    step_prefix_advance(step, sequence, before);
 }
 
 /* Emits the token of the last planned row, and verifies the draft rows after it: a draft token that

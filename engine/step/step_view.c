@@ -28,6 +28,8 @@ static void waiting_add(struct step *step, uint32_t slot)
         .computed = ticket->found.tokens,
         .found_pages = ticket->found.pages,
         .found_cost = ticket->found.cost,
+        .window_pages =
+            ticket->found.pages - kv_pool_window_page(&step->pool, ticket->found.tokens),
         .is_found_shared = ticket->found.is_shared,
         .logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1,
         .charge_from = ticket->found.tokens,
@@ -169,17 +171,31 @@ static void view_waiting(struct step *step)
 
 /* --- running sequences --- */
 
-/* Pages that become available when a sequence and the references in pages_gone let go. The cache's
+/* Whether nobody needs the window units of a page if a sequence and those in needs_gone do not. */
+static bool back_has_window(const struct step *step, page_id page)
+{
+    const struct kv_pool *pool = &step->pool;
+    const bool is_kept = kv_pool_is_pinned(pool, page) && kv_pool_is_tail(pool, page);
+    return pool->windows != NULL && !is_kept &&
+           kv_pool_needs(pool, page) - step->needs_gone[page] == 1;
+}
+
+/* Units that become available when a sequence and the references in pages_gone let go. The cache's
  * own reference does not hold a page. */
 static uint32_t back_count(struct step *step, const struct sequence *sequence)
 {
     uint32_t back = 0;
     for (uint32_t i = 0; i < sequence->page_count; i++) {
         page_id page = sequence->pages[i];
+        const bool is_in_window = i >= sequence->window_page;
         uint32_t cached = kv_pool_is_cached(&step->pool, page) ? 1 : 0;
         back += step->pool.references[page] - cached - step->pages_gone[page] == 1;
-        if (sequence->is_throttled)
+        if (is_in_window && back_has_window(step, page))
+            back += step->pool.layout.window_units;
+        if (sequence->is_throttled) {
             step->pages_gone[page]++;
+            step->needs_gone[page] += is_in_window;
+        }
     }
     return back;
 }
@@ -191,15 +207,16 @@ static uint32_t back_count(struct step *step, const struct sequence *sequence)
 static void view_pages_back(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
-    kv_swap_count_holders(&step->swap, step->pages_gone);
+    kv_swap_count_holders(&step->swap, step->pages_gone, step->needs_gone);
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t i = table->order_count; i-- > 0;) {
             const struct sequence *sequence = &table->slots[table->order[i]];
             if (sequence->is_throttled == (turn == 0))
-                step->view_running[i].pages_back = back_count(step, sequence);
+                step->view_running[i].units_back = back_count(step, sequence);
         }
     }
-    memset(step->pages_gone, 0, step->pool.page_count * sizeof(*step->pages_gone));
+    memset(step->pages_gone, 0, step->pool.unit_count * sizeof(*step->pages_gone));
+    memset(step->needs_gone, 0, step->pool.unit_count * sizeof(*step->needs_gone));
 }
 
 static void view_running(struct step *step)
@@ -213,6 +230,7 @@ static void view_running(struct step *step)
             .tokens = sequence->token_count,
             .computed = sequence->computed,
             .pages = sequence->page_count,
+            .window_pages = sequence->page_count - sequence->window_page,
             .logits_from = sequence_logits_from(sequence),
             .charge_from = sequence->reached < sequence->prompt_count ? sequence->reached
                                                                       : sequence->token_count,
@@ -228,27 +246,47 @@ static void view_running(struct step *step)
     }
 }
 
-/* Whether pages may have to be taken from sequences, for what is shown and what is kept
- * for other classes. */
-static bool view_is_short(const struct step *step, uint32_t available)
+/* Most pages of a sequence that have window units at once: those behind its next row, and those of
+ * a chunk as far as the pool has room for it beside one full context and the pins. */
+static uint32_t view_window_most(const struct step *step)
 {
+    const struct kv_pool *pool = &step->pool;
+    const uint32_t least = kv_pool_window_pages(pool) + 1;
+    const uint32_t most = least + kv_pool_pages_for(pool, step->options.rows_max);
+    const uint64_t kept = (uint64_t)kv_pool_units_pinned(pool) + step->cache.options.exchange +
+                          kv_pool_pages_for(pool, step->options.context);
+    if (pool->layout.window_units == 0)
+        return 0;
+    const uint64_t room =
+        pool->unit_count > kept ? (pool->unit_count - kept) / pool->layout.window_units : 0;
+    return room < least ? least : room < most ? (uint32_t)room : most;
+}
+
+/* Whether units may have to be taken from sequences, for what is shown and what is kept
+ * for other classes. */
+static bool view_is_short(const struct step *step, uint32_t available, uint32_t window_most)
+{
+    const struct kv_pool *pool = &step->pool;
+    const uint32_t page_units = kv_pool_page_units(pool);
     uint32_t running = step->sequences.order_count;
     uint64_t kept = 0;
     for (uint32_t class = 0; class < SERVICE_CLASS_COUNT; class ++)
         kept += scheduler_fair_peak(&step->fair, (enum service_class) class) +
-                (uint64_t)step->pool.page_count * step->fair.options.floor_percent / 100;
-    uint64_t most = kv_pool_pages_for(&step->pool, step->options.rows_max);
+                (uint64_t)step->pool.unit_count * step->fair.options.floor_percent / 100;
+    uint64_t most = (uint64_t)kv_pool_pages_for(pool, step->options.rows_max) * page_units;
     for (uint32_t i = 0; i < running + step->candidate_count; i++) {
         const struct scheduler_sequence *shown =
             i < running ? &step->view_running[i] : &step->view_waiting[i - running];
+        const uint32_t pages = kv_pool_pages_for(pool, shown->tokens + 1);
+        const uint32_t windows = pages < window_most ? pages : window_most;
         uint64_t whole = shown->pages > 0 ? 0
-                                          : kv_pool_pages_for(&step->pool, shown->tokens + 1) +
-                                                (uint64_t)shown->found_cost;
+                                          : pages + (uint64_t)shown->found_cost +
+                                                (uint64_t)windows * (page_units - 1);
         if (shown->is_throttled && shown->pages > 0)
             return true;
         most = whole > most ? whole : most;
     }
-    return available < most + kept + running + step->candidate_count;
+    return available < most + kept + ((uint64_t)running + step->candidate_count) * page_units;
 }
 
 void step_view(struct step *step, struct scheduler_input *input)
@@ -257,7 +295,8 @@ void step_view(struct step *step, struct scheduler_input *input)
     step_prefix_begin(step);
     view_waiting(step); /* first: it sets followed_class, which view_running reads */
     view_running(step);
-    bool is_short = view_is_short(step, available);
+    const uint32_t window_most = view_window_most(step);
+    bool is_short = view_is_short(step, available, window_most);
     if (is_short)
         view_pages_back(step);
     if (step->queue.by_class[SERVICE_CLASS_REALTIME] > 0)
@@ -270,10 +309,12 @@ void step_view(struct step *step, struct scheduler_input *input)
         .waiting_count = step->candidate_count,
         .sequences_max = step->options.sequences_max,
         .places = step->sequences.order_count + sequence_free_count(&step->sequences),
-        .pages_available = available,
-        .pages_protected = is_short ? kv_swap_protected(&step->swap) : 0,
-        .pages_total = step->pool.page_count - step->cache.options.exchange,
+        .units_available = available,
+        .units_protected = is_short ? kv_swap_protected(&step->swap) : 0,
+        .units_total = step->pool.unit_count - step->cache.options.exchange,
         .page_tokens = step->pool.layout.page_tokens,
+        .window_units = step->pool.layout.window_units,
+        .window_most = window_most,
         .rows_max = step->options.rows_max,
         .logit_rows_max = step->options.logit_rows_max,
         .mode = step->options.mode,

@@ -69,9 +69,9 @@ static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
     must(scene->from != NULL && scene->to != NULL, "memory");
     memset(scene->from, 1, AREA); /* the first access to memory is slow */
     memset(scene->to, 2, AREA);
-    memset(scene->pool.memory, 3, scene->pool.page_count * scene->layout.page_bytes);
+    memset(scene->pool.memory, 3, scene->pool.unit_count * scene->layout.page_bytes);
     memset(scene->cache.host.memory, 4,
-           scene->cache.host.page_count * scene->cache.host.page_bytes);
+           scene->cache.host.unit_count * scene->cache.host.page_bytes);
 }
 
 static void scene_close(struct scene *scene)
@@ -115,7 +115,7 @@ static void there_and_back(struct scene *scene, uint32_t count, double *out, dou
     const struct kv_swap_owner owner = {.weight = 1};
     uint32_t held = 0;
     *out = *in = 0;
-    for (uint32_t first = 0; first + count <= scene->pool.page_count; first += count) {
+    for (uint32_t first = 0; first + count <= scene->pool.unit_count; first += count) {
         for (held = 0; held < count; held++)
             scene->pages[held] = first + held;
         for (uint32_t i = 0; i < count; i++)
@@ -127,7 +127,7 @@ static void there_and_back(struct scene *scene, uint32_t count, double *out, dou
         *out += (double)(middle_us - start_us);
         *in += (double)(clock_mono_us(clock_system()) - middle_us);
     }
-    uint32_t copied = scene->pool.page_count / count * count;
+    uint32_t copied = scene->pool.unit_count / count * count;
     *out *= 1e-6 / copied;
     *in *= 1e-6 / copied;
 }
@@ -162,11 +162,11 @@ int main(int argc, char **argv)
     static struct scene scene;
     scene_open(&scene, argc > 1 ? argv[1] : "auto",
                argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0);
-    for (uint32_t i = 0; i < scene.pool.page_count; i++)
+    for (uint32_t i = 0; i < scene.pool.unit_count; i++)
         must(kv_pool_acquire(&scene.pool, &domain) == i, "acquire");
     for (uint32_t pages = 8; pages <= 512; pages *= 4)
         measure(&scene, pages);
-    for (uint32_t i = 0; i < scene.pool.page_count; i++)
+    for (uint32_t i = 0; i < scene.pool.unit_count; i++)
         kv_pool_release(&scene.pool, i);
     scene_close(&scene);
     return 0;

@@ -28,9 +28,9 @@ static struct simt_counts calls_of(struct step_world *world)
 /* Checks that the event counter notices a wait of the step's stream: a fourth event. */
 static void check_control(struct step_world *world)
 {
-    const uint32_t page = world->step.pool.free_pages[world->step.pool.free_count - 1];
+    const uint32_t page = world->step.pool.free_units[world->step.pool.free_count - 1];
     const struct kv_host *host = &world->step.cache.host;
-    const uint32_t to = host->free_pages[host->free_count - 1];
+    const uint32_t to = host->free_units[host->free_count - 1];
     const struct pages_copy_args args = {host->memory,    world->step.pool.memory, &to, &page, 1,
                                          host->page_bytes};
     const uint64_t before = simt_counts.events;

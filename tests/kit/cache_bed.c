@@ -122,7 +122,7 @@ void cache_bed_deinit(struct cache_bed *bed)
 void cache_bed_check(struct cache_bed *bed)
 {
     MUST(prefix_cache_check(&bed->cache));
-    MUST(kv_pool_check(&bed->pool, bed->holders));
+    MUST(kv_pool_check(&bed->pool, bed->holders, NULL));
     MUST(prefix_cache_available(&bed->cache) == bed->pool.free_count + bed->pool.idle_count);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
+#include "engine/models/model_units.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/late_pages.h"
 
@@ -40,10 +41,9 @@ struct step_world *step_world_open(const struct step_world_options *options)
                     options->rows_max, options->rows_max) == STATUS_OK,
          "model_open");
     const struct model_config *config = model_config(world->model);
-    must(kernels_kv_layout(world->kernels, step_world_kv_type, step_world_page_tokens,
-                           config->layers, config->kv_heads, config->head_dim,
-                           &world->layout) == STATUS_OK,
-         "kernels_kv_layout");
+    must(model_units_layout(world->kernels, config, config->kv_heads, step_world_kv_type,
+                            step_world_page_tokens, &world->layout) == STATUS_OK,
+         "model_units_layout");
     must(ticket_table_init(&world->tickets, STEP_WORLD_REQUESTS, 16 << 20) == STATUS_OK,
          "ticket_table_init");
     const struct step_options step_options = {

@@ -43,6 +43,7 @@ static _Noreturn void usage(void)
     fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
                     "       … --arrivals FILE: of Azure's or Mooncake's form\n"
                     "       … --page-tokens N: 16, 64 …; --late N: copies end N steps later\n"
+                    "       … --window N [--window-units N]: layers of two kinds\n"
                     "kinds:");
     for (uint32_t i = 0; i < sim_load_kind_count(); i++)
         fprintf(stderr, " %s", sim_load_kind_name(i));
@@ -72,6 +73,10 @@ static void parse(struct arguments *out, int argc, char **argv)
             out->machine.page_tokens = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(argv[i], "--late") == 0)
             out->machine.late_steps = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(argv[i], "--window") == 0)
+            out->machine.window = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(argv[i], "--window-units") == 0)
+            out->machine.window_units = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0) {
             out->first = strtoull(value, NULL, 10);
             out->seeds = 1;
@@ -94,9 +99,10 @@ static void run(struct sim_result *out, const struct arguments *arguments, uint6
     const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
              "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64
-             " --kind %s --page-tokens %u --late %u --trace%s%s\n",
+             " --kind %s --page-tokens %u --late %u --window %u --window-units %u --trace%s%s\n",
              seed, sim_load_kind_name(kind), seed, sim_load_kind_name(kind),
              arguments->machine.page_tokens, arguments->machine.late_steps,
+             arguments->machine.window, arguments->machine.window_units,
              trace != NULL ? " --arrivals " : "", trace != NULL ? arguments->arrivals : "");
     sim_world_run(out, seed, kind, &arguments->machine, trace, arguments->is_traced);
 }
@@ -121,6 +127,8 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->evicted_to_host += one->evicted_to_host;
     sum->evicted_dropped += one->evicted_dropped;
     sum->returned += one->returned;
+    sum->windows_dropped += one->windows_dropped;
+    sum->window_lost += one->window_lost;
     sum->copies += one->copies;
     sum->copies_waited += one->copies_waited;
     sum->requests += one->requests;
@@ -135,6 +143,8 @@ int main(int argc, char **argv)
     parse(&arguments, argc, argv);
     if (arguments.machine.page_tokens % SIM_PAGE != 0 || arguments.machine.page_tokens == 0)
         usage();
+    if (arguments.machine.window > 0 && arguments.machine.window_units == 0)
+        arguments.machine.window_units = 2;
     if (arguments.kind != NULL && sim_load_kind_name(sim_load_kind_find(arguments.kind)) == NULL)
         usage();
     signal(SIGABRT, on_abort);
@@ -172,6 +182,10 @@ int main(int argc, char **argv)
            100 * sum.spread,
            sum.pairs_wanted > 0 ? 100.0 * (double)sum.pairs_judged / (double)sum.pairs_wanted : 0,
            sum.evicted_to_host, sum.returned, sum.evicted_dropped);
+    if (arguments.machine.window > 0)
+        printf("sim: pages gave up their window units %" PRIu64 " times, hits of %" PRIu64
+               " tokens were given up for want of them\n",
+               sum.windows_dropped, sum.window_lost);
     if (sum.copies > 0)
         printf("sim: %" PRIu64 " batches of copies, %" PRIu64 " were waited for\n", sum.copies,
                sum.copies_waited);

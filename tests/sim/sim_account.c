@@ -163,8 +163,18 @@ bool sim_account_may_enter(const struct sim_account *account)
     return false;
 }
 
-/* Returns the pages that sequences of more urgent classes may still grow by, and one for each
- * sequence. */
+/* Returns the most units that a text of so many tokens needs. */
+static uint32_t look_units(const struct sim_account *account, uint32_t tokens)
+{
+    const struct kv_pool *pool = &account->step->pool;
+    const uint32_t pages = kv_pool_pages_for(pool, tokens);
+    const uint32_t most =
+        kv_pool_window_pages(pool) + 1 + kv_pool_pages_for(pool, account->knobs->rows_max);
+    return pages + (pages < most ? pages : most) * pool->layout.window_units;
+}
+
+/* Returns the units that sequences of more urgent classes may still grow by, and those of a page
+ * for each sequence. */
 static uint32_t look_growth(const struct sim_account *account, enum service_class service_class)
 {
     const struct step *step = account->step;
@@ -175,8 +185,9 @@ static uint32_t look_growth(const struct sim_account *account, enum service_clas
         if (!place->is_running || place->is_throttled || other->page_count == 0 ||
             class_of(account, place->client) >= service_class)
             continue;
-        uint32_t whole = kv_pool_pages_for(&step->pool, other->token_count + 1);
-        growth += 1 + (whole > other->page_count ? whole - other->page_count : 0);
+        uint32_t whole = look_units(account, other->token_count + 1);
+        uint32_t held = sequence_units(other, &step->pool);
+        growth += kv_pool_page_units(&step->pool) + (whole > held ? whole - held : 0);
     }
     return growth;
 }
@@ -188,8 +199,8 @@ static bool look_has_room(const struct sim_account *account, enum service_class 
                           uint32_t tokens)
 {
     const struct step *step = account->step;
-    uint32_t whole = kv_pool_pages_for(&step->pool, tokens + 1);
-    uint32_t all = step->pool.page_count - step->cache.options.exchange;
+    uint32_t whole = look_units(account, tokens + 1);
+    uint32_t all = step->pool.unit_count - step->cache.options.exchange;
     uint32_t left = all > whole ? all - whole : 0;
     uint32_t floor_pages = all * step->fair.options.floor_percent / 100;
     uint32_t peaks = 0;

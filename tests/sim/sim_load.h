@@ -36,6 +36,9 @@ enum sim_source {
 struct sim_machine {
     uint32_t page_tokens; /* 16, or a multiple that divides SIM_CONTEXT */
     uint32_t late_steps;  /* steps that page copies take beside the work; 0: none */
+    /* Layers of two kinds: units of a page that only the last `window` tokens need; 0: one kind. */
+    uint32_t window_units;
+    uint32_t window;
 };
 
 struct sim_knobs {

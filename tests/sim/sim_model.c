@@ -75,9 +75,13 @@ void sim_model_watch(struct model *model, sim_model_watcher watch, void *context
     model->watch_context = context;
 }
 
-enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, struct kv_layout *out)
+enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, uint32_t window_units,
+                             uint32_t window, struct kv_layout *out)
 {
-    return kernels_kv_layout(kernels, KV_TYPE_F32, page_tokens, 1, 1, 2, out);
+    TRY(kernels_kv_layout(kernels, KV_TYPE_F32, page_tokens, 1, 1, 2, out));
+    out->window_units = window > 0 ? window_units : 0;
+    out->window = window_units > 0 ? window : 0;
+    return STATUS_OK;
 }
 
 uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position)
@@ -102,12 +106,12 @@ void sim_model_logits(uint64_t chain, uint32_t token, uint32_t circles, float *o
 
 /* --- entries of pages --- */
 
-static struct entry entry_make(uint32_t token, uint32_t position, uint64_t chain)
+static struct entry entry_make(uint32_t token, uint32_t position, uint64_t chain, uint32_t group)
 {
     return (struct entry){.token = token,
                           .chain_low = (uint32_t)chain,
                           .chain_high = (uint32_t)(chain >> 32),
-                          .seal = (uint32_t)hash_mix64(chain ^ position)};
+                          .seal = (uint32_t)hash_mix64(chain ^ position) + group};
 }
 
 static uint32_t *entry_number(const struct kv_rows *kv, uint32_t row, uint32_t position,
@@ -138,25 +142,57 @@ static void entry_write(const struct kv_rows *kv, uint32_t row, uint32_t positio
     *entry_number(kv, row, position, 3) = entry.seal;
 }
 
-/* Follows the chain through positions 0 … count − 1 of the row's sequence. */
+/* The rows with the page tables of one group as the first tables. */
+static struct kv_rows entry_group(const struct kv_rows *kv, uint32_t group)
+{
+    struct kv_rows own = *kv;
+    own.page_tables += (size_t)group * kv->sequences;
+    return own;
+}
+
+/* Checks that the unit of a group holds the right entry. */
+static void entry_check(const struct kv_rows *kv, uint32_t row, uint32_t position, uint32_t group,
+                        uint64_t chain)
+{
+    const struct kv_rows own = entry_group(kv, group);
+    struct entry entry = entry_read(&own, row, position);
+    struct entry right = entry_make(entry.token, position, chain, group);
+    if (memcmp(&entry, &right, sizeof(entry)) == 0)
+        return;
+    fprintf(stderr,
+            "sim_model: row %" PRIu32 " at position %" PRIu32 " reads unit %" PRIu32
+            " of group %" PRIu32 ", whose entry of position %" PRIu32 " (token %" PRIu32
+            ") does not follow from those before it\n",
+            row, kv->position[row],
+            own.page_tables[kv->sequence[row]][position / kv->layout->page_tokens], group, position,
+            entry.token);
+    abort();
+}
+
+/* Follows the chain through positions 0 … count − 1 of the row's sequence. Those that the row reads
+ * through a window are also read in the window units. */
 static uint64_t entry_follow(const struct kv_rows *kv, uint32_t row, uint32_t count)
 {
+    const uint32_t first = kernels_window_first(kv->layout->window, kv->position[row]);
     uint64_t chain = 0;
     for (uint32_t p = 0; p < count; p++) {
-        struct entry entry = entry_read(kv, row, p);
+        const struct entry entry = entry_read(kv, row, p);
         chain = sim_model_chain(chain, entry.token, p);
-        struct entry right = entry_make(entry.token, p, chain);
-        if (memcmp(&entry, &right, sizeof(entry)) == 0)
-            continue;
-        fprintf(stderr,
-                "sim_model: row %" PRIu32 " at position %" PRIu32 " reads page %" PRIu32
-                ", whose entry of position %" PRIu32 " (token %" PRIu32
-                ") does not follow from those before it\n",
-                row, kv->position[row],
-                kv->page_tables[kv->sequence[row]][p / kv->layout->page_tokens], p, entry.token);
-        abort();
+        for (uint32_t group = 0; group == 0 || (p >= first && group <= kv->layout->window_units);
+             group++)
+            entry_check(kv, row, p, group, chain);
     }
     return chain;
+}
+
+/* Writes the entry into all units of its page. */
+static void entry_write_all(const struct kv_rows *kv, uint32_t row, uint32_t position,
+                            uint32_t token, uint64_t chain)
+{
+    for (uint32_t group = 0; group <= kv->layout->window_units; group++) {
+        const struct kv_rows own = entry_group(kv, group);
+        entry_write(&own, row, position, entry_make(token, position, chain, group));
+    }
 }
 
 /* --- model.h --- */
@@ -216,7 +252,7 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
         ASSERT(!goes_on || kv->position[r - 1] + 1 == position);
         uint64_t before = goes_on ? model->chains[r - 1] : entry_follow(kv, r, position);
         model->chains[r] = sim_model_chain(before, batch->tokens[r], position);
-        entry_write(kv, r, position, entry_make(batch->tokens[r], position, model->chains[r]));
+        entry_write_all(kv, r, position, batch->tokens[r], model->chains[r]);
         keys += position + 1;
     }
     for (uint32_t r = 0; r < batch->rows; r++)

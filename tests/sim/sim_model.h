@@ -39,8 +39,10 @@ void sim_model_destroy(struct model *model);
 typedef void (*sim_model_watcher)(void *context, const struct model_batch *batch);
 void sim_model_watch(struct model *model, sim_model_watcher watch, void *context);
 
-/* The pages of this model: one layer, one head of two numbers. */
-enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, struct kv_layout *out);
+/* The pages of this model: one layer, one head of two numbers; and as many window units of the same
+ * form. An entry is in each unit of its page that the window asks for. */
+enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, uint32_t window_units,
+                             uint32_t window, struct kv_layout *out);
 
 /* Returns the chain after one more token; it starts at 0. */
 uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position);

@@ -50,7 +50,7 @@ void sim_order_before(struct sim_account *account)
         const struct sequence *sequence = &table->slots[table->order[i]];
         struct sim_place *place = &account->places[table->order[i]];
         place->serial_before = sequence->serial;
-        place->pages_before = sequence->page_count;
+        place->pages_before = sequence_units(sequence, &account->step->pool);
         place->was_throttled = sequence->is_throttled;
     }
 }
@@ -64,7 +64,7 @@ void sim_order_pass(struct sim_account *account)
         struct sim_place *place = &account->places[table->order[i]];
         enum service_class own = account->clients[place->client].service_class;
         place->is_in = true;
-        place->pages_in = sequence->page_count;
+        place->pages_in = sequence_units(sequence, &account->step->pool);
         place->runs_in = sequence->followed_class < own ? sequence->followed_class : own;
     }
 }
@@ -158,7 +158,7 @@ static bool is_exempt(const struct sim_account *account, uint32_t p)
             pages_then(account, older) > 0 && runs_in(account, older) == runs_in(account, p))
             return false;
     }
-    uint32_t all = step->pool.page_count - step->cache.options.exchange;
+    uint32_t all = step->pool.unit_count - step->cache.options.exchange;
     uint32_t floor_pages = all * account->knobs->floor_percent / 100;
     uint32_t one = all / 8;
     return pages_then(account, p) <= (one > floor_pages ? one : floor_pages);

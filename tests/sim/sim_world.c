@@ -213,6 +213,19 @@ static void open_tenants(struct sim_world *world)
     world->domain_count = 1 + knobs->tenants + knobs->groups;
 }
 
+/* Units of the pool: where layers have two kinds, those that one full context needs, and for each
+ * page beyond that half of the units that it may have. */
+static uint64_t open_units(const struct sim_world *world, uint32_t pages, bool is_host)
+{
+    const struct kv_pool pool = {.layout = world->layout};
+    const uint32_t context = is_host ? 0 : kv_pool_pages_for(&pool, SIM_CONTEXT);
+    const uint32_t beside = pages > context ? pages - context : 0;
+    if (world->layout.window_units == 0)
+        return pages;
+    return (is_host ? 0 : kv_pool_units_least(&pool, SIM_CONTEXT)) +
+           (uint64_t)beside * kv_pool_page_units(&pool) / 2;
+}
+
 static void open_step(struct sim_world *world)
 {
     const struct sim_knobs *knobs = &world->knobs;
@@ -222,7 +235,8 @@ static void open_step(struct sim_world *world)
                                         .row_us = 20 * (int64_t)knobs->slow,
                                         .keys_of_us = 50};
     if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
-        sim_model_layout(world->kernels, knobs->machine.page_tokens, &world->layout) != STATUS_OK ||
+        sim_model_layout(world->kernels, knobs->machine.page_tokens, knobs->machine.window_units,
+                         knobs->machine.window, &world->layout) != STATUS_OK ||
         ticket_table_init(&world->tickets, 2 * knobs->requests + 8, 64 << 20) != STATUS_OK ||
         sampler_init(&world->sampler, world->kernels, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
@@ -238,7 +252,7 @@ static void open_step(struct sim_world *world)
         .layout = &world->layout,
         .tickets = &world->tickets,
         .clock = &world->clock,
-        .kv_bytes = knobs->pages * world->layout.page_bytes,
+        .kv_bytes = open_units(world, knobs->pages, false) * world->layout.page_bytes,
         .context = SIM_CONTEXT,
         .rows_max = knobs->rows_max,
         .logit_rows_max = knobs->rows_max,
@@ -253,7 +267,7 @@ static void open_step(struct sim_world *world)
         .urgent_step_ms = knobs->urgent_step_ms,
         .shared_us = knobs->shared_us,
         .no_prefix_cache = knobs->is_uncached,
-        .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
+        .kv_host_bytes = open_units(world, knobs->host_pages, true) * world->layout.page_bytes,
         .exchange_pages = knobs->machine.late_steps > 0 ? EXCHANGE_PAGES : 0,
         .pin_percent = knobs->pin_percent,
         .cache_seed = world->seed,
@@ -588,7 +602,8 @@ static bool has_lost(const struct sim_world *world, const struct sim_request *re
     for (uint32_t v = 0; v < request->visible_count; v++)
         if (world->is_dropped[request->visible[v]])
             return true;
-    return world->knobs.is_uncached || figures.evicted_to_host + figures.evicted_dropped > 0;
+    return world->knobs.is_uncached ||
+           figures.evicted_to_host + figures.evicted_dropped + figures.windows_dropped > 0;
 }
 
 static bool take_sees(const struct sim_request *request, uint32_t domain)
@@ -903,7 +918,7 @@ static void check_poison(struct sim_world *world)
 {
     const struct kv_pool *pool = &world->step.pool;
     for (uint32_t i = pool->flying_count; i < pool->free_count; i++)
-        memset((char *)pool->memory + pool->free_pages[i] * pool->layout.page_bytes, POISON,
+        memset((char *)pool->memory + pool->free_units[i] * pool->layout.page_bytes, POISON,
                pool->layout.page_bytes);
 }
 
@@ -958,15 +973,17 @@ static void check_end(struct sim_world *world)
     world->result.evicted_to_host = figures.evicted_to_host;
     world->result.evicted_dropped = figures.evicted_dropped + figures.host_dropped;
     world->result.returned = figures.returned_pages;
+    world->result.windows_dropped = figures.windows_dropped;
+    world->result.window_lost = figures.window_lost_tokens;
     for (uint32_t d = 1; d < world->domain_count && !world->knobs.is_uncached; d++) {
         struct engine_domain id = world->ids[d];
         prefix_cache_drop_domain(&step->cache, &id);
     }
     prefix_cache_figures(&step->cache, &figures);
-    if (step->pool.free_count != step->pool.page_count || figures.pages_host != 0 ||
+    if (step->pool.free_count != step->pool.unit_count || figures.pages_host != 0 ||
         figures.pages_pinned != 0)
         fail(world, "%u of %u pages are free at the end, %u are in the host tier, %u pinned",
-             step->pool.free_count, step->pool.page_count, figures.pages_host,
+             step->pool.free_count, step->pool.unit_count, figures.pages_host,
              figures.pages_pinned);
     check_step(world, false);
 }

@@ -35,6 +35,8 @@ struct sim_result {
     uint64_t evicted_to_host; /* pages */
     uint64_t evicted_dropped;
     uint64_t returned;
+    uint64_t windows_dropped;
+    uint64_t window_lost;
     uint64_t copies; /* batches, where copies are late */
     uint64_t copies_waited;
     uint32_t requests;

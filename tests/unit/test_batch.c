@@ -103,7 +103,7 @@ static void check_groups(struct rng *rng, struct batch *batch)
         uint32_t other = s > 0 ? (uint32_t)rng_below(rng, s) : 0;
         uint32_t same = s > 0 ? (uint32_t)rng_below(rng, GROUP_PAGES + 1) : 0;
         for (uint32_t p = 0; p < GROUP_PAGES; p++)
-            pages[s][p] = p < same ? pages[other][p] : (page_id)rng_below(rng, pool.page_count);
+            pages[s][p] = p < same ? pages[other][p] : (page_id)rng_below(rng, pool.unit_count);
         first[s] = (uint32_t)rng_below(rng, GROUP_PAGES * page - 4);
         batch_add(batch, &pool,
                   &(struct batch_part){.tokens = tokens,
@@ -166,13 +166,13 @@ static void test_groups(void **state)
     struct batch batch;
     struct rng rng = {.seed = 3};
     page_id held[8];
-    for (uint32_t i = 0; i < pool.page_count; i++)
+    for (uint32_t i = 0; i < pool.unit_count; i++)
         held[i] = kv_pool_acquire(&pool, &own);
     assert_int_equal(batch_init(&batch, 3 * GROUP_SEQUENCES, 1, GROUP_SEQUENCES), STATUS_OK);
     for (int round = 0; round < 3000; round++)
         check_groups(&rng, &batch);
     batch_deinit(&batch);
-    for (uint32_t i = 0; i < pool.page_count; i++)
+    for (uint32_t i = 0; i < pool.unit_count; i++)
         kv_pool_release(&pool, held[i]);
 }
 

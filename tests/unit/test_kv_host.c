@@ -44,8 +44,8 @@ static void test_no_budget_is_always_full(void **state)
     (void)state;
     for (uint64_t bytes = 0; bytes < layout.page_bytes; bytes += layout.page_bytes - 1) {
         struct kv_host host;
-        assert_int_equal(kv_host_init(&host, kernels, layout.page_bytes, bytes), STATUS_OK);
-        assert_int_equal(host.page_count, 0);
+        assert_int_equal(kv_host_init(&host, kernels, &layout, bytes), STATUS_OK);
+        assert_int_equal(host.unit_count, 0);
         assert_int_equal(kv_host_acquire(&host, &domain_a), KV_POOL_NONE);
         assert_true(kv_host_check(&host));
         kv_host_deinit(&host);
@@ -113,15 +113,14 @@ static void test_there_and_back(void **state)
     for (uint32_t late = 0; late < 4; late++) {
         struct kv_host host;
         struct rng rng = {.seed = 73 + late};
-        assert_int_equal(
-            kv_host_init(&host, kernels, layout.page_bytes, HOST_PAGES * layout.page_bytes + 5),
-            STATUS_OK);
-        assert_int_equal(host.page_count, HOST_PAGES);
+        assert_int_equal(kv_host_init(&host, kernels, &layout, HOST_PAGES * layout.page_bytes + 5),
+                         STATUS_OK);
+        assert_int_equal(host.unit_count, HOST_PAGES);
         if (late > 0)
             late_pages_begin(kernels, late);
         for (int round = 0; round < 500; round++) {
             there_and_back(&rng, &host);
-            assert_true(kv_pool_check(&pool, none));
+            assert_true(kv_pool_check(&pool, none, NULL));
         }
         assert_int_equal(pool.flying_count > 0 || pool.waits > 0, late > 0);
         if (late > 0)
@@ -141,8 +140,8 @@ static void test_in_flight(void **state)
     struct kv_host host;
     page_id pages[POOL_PAGES];
     host_page stored[POOL_PAGES];
-    assert_int_equal(
-        kv_host_init(&host, kernels, layout.page_bytes, HOST_PAGES * layout.page_bytes), STATUS_OK);
+    assert_int_equal(kv_host_init(&host, kernels, &layout, HOST_PAGES * layout.page_bytes),
+                     STATUS_OK);
     late_pages_begin(kernels, 1000);
     for (uint32_t i = 0; i < POOL_PAGES; i++)
         pages[i] = pool_page(&domain_a, (int)i);
@@ -164,7 +163,7 @@ static void test_in_flight(void **state)
         pages[i] = page;
     }
     for (uint32_t i = 0; i < 4; i++)
-        assert_true(is_all(kv_host_get(&host, stored[i], &domain_a), (int)i));
+        assert_true(is_all(kv_host_get(&host, stored[i], 0, &domain_a), (int)i));
     for (uint32_t i = 0; i < POOL_PAGES; i++) {
         kv_pool_release(&pool, pages[i]);
         kv_host_release(&host, stored[i]);
@@ -178,12 +177,12 @@ static void test_holders(void **state)
 {
     (void)state;
     struct kv_host host;
-    assert_int_equal(kv_host_init(&host, kernels, layout.page_bytes, layout.page_bytes), STATUS_OK);
+    assert_int_equal(kv_host_init(&host, kernels, &layout, layout.page_bytes), STATUS_OK);
     host_page page = kv_host_acquire(&host, &domain_a);
     assert_int_equal(kv_host_acquire(&host, &domain_a), KV_POOL_NONE);
     kv_host_retain(&host, page);
     kv_host_release(&host, page);
-    assert_ptr_equal(kv_host_get(&host, page, &domain_a), host.memory);
+    assert_ptr_equal(kv_host_get(&host, page, 0, &domain_a), host.memory);
     assert_int_equal(host.free_count, 0);
     assert_true(kv_host_check(&host));
     kv_host_release(&host, page);
@@ -197,14 +196,14 @@ static void body_foreign_domain(void *context)
 {
     struct kv_host *host = context;
     host_page page = kv_host_acquire(host, &domain_a);
-    (void)kv_host_get(host, page, &domain_b);
+    (void)kv_host_get(host, page, 0, &domain_b);
 }
 
 static void body_own_domain(void *context)
 {
     struct kv_host *host = context;
     host_page page = kv_host_acquire(host, &domain_a);
-    (void)kv_host_get(host, page, &domain_a);
+    (void)kv_host_get(host, page, 0, &domain_a);
 }
 
 static void body_copy_to_foreign(void *context)
@@ -220,7 +219,7 @@ static void body_released(void *context)
     struct kv_host *host = context;
     host_page page = kv_host_acquire(host, &domain_a);
     kv_host_release(host, page);
-    (void)kv_host_get(host, page, &domain_a);
+    (void)kv_host_get(host, page, 0, &domain_a);
 }
 
 static void body_released_twice(void *context)
@@ -235,8 +234,8 @@ static void test_assertions_stay_on(void **state)
 {
     (void)state;
     struct kv_host host;
-    assert_int_equal(
-        kv_host_init(&host, kernels, layout.page_bytes, layout.page_bytes * HOST_PAGES), STATUS_OK);
+    assert_int_equal(kv_host_init(&host, kernels, &layout, layout.page_bytes * HOST_PAGES),
+                     STATUS_OK);
     assert_true(death_by(body_foreign_domain, &host));
     assert_true(death_by(body_copy_to_foreign, &host));
     assert_true(death_by(body_released, &host));
@@ -261,7 +260,7 @@ static void test_no_memory(void **state)
         struct kv_host host;
         int left = allowed;
         mem_hook_set(refuse_after, &left);
-        status = kv_host_init(&host, kernels, layout.page_bytes, layout.page_bytes * HOST_PAGES);
+        status = kv_host_init(&host, kernels, &layout, layout.page_bytes * HOST_PAGES);
         mem_hook_set(NULL, NULL);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         if (status == STATUS_OK)
@@ -295,8 +294,7 @@ static void test_no_memory_beside_a_device(void **state)
         int left = 0;
         device_status = lost ? STATUS_UNAVAILABLE : STATUS_NO_MEMORY;
         mem_hook_set(refuse_after, &left);
-        assert_int_equal(kv_host_init(&host, kernels, layout.page_bytes, layout.page_bytes),
-                         device_status);
+        assert_int_equal(kv_host_init(&host, kernels, &layout, layout.page_bytes), device_status);
         mem_hook_set(NULL, NULL);
         assert_int_equal(strstr(status_note()->message, "device") != NULL, lost);
     }

@@ -42,7 +42,7 @@ static void test_start_wants_one_full_sequence(void **state)
                      STATUS_LIMIT);
     assert_non_null(strstr(status_note()->message, "needs 3 pages"));
     assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 3, 33), STATUS_OK);
-    assert_int_equal(pool.page_count, 3);
+    assert_int_equal(pool.unit_count, 3);
     assert_int_equal(kv_pool_pages_for(&pool, 0), 0);
     assert_int_equal(kv_pool_pages_for(&pool, 1), 1);
     assert_int_equal(kv_pool_pages_for(&pool, 16), 1);
@@ -102,13 +102,13 @@ static void test_model(void **state)
             kv_pool_release(&pool, page);
             holders[page]--;
         }
-        assert_true(kv_pool_check(&pool, holders));
+        assert_true(kv_pool_check(&pool, holders, NULL));
         for (uint32_t i = 0; i < PAGES; i++)
             if (holders[i] > 0)
                 kv_pool_assert_visible(&pool, &i, 1, &domains[i], 1);
     }
     holders[0]++;
-    assert_false(kv_pool_check(&pool, holders)); /* the check can fail */
+    assert_false(kv_pool_check(&pool, holders, NULL)); /* the check can fail */
     kv_pool_deinit(&pool);
 }
 
@@ -125,11 +125,11 @@ static void tell(void *context, page_id page, bool is_idle)
 static void idle_compare(const struct kv_pool *pool, const uint32_t *holders, const bool *cached,
                          const bool *pinned)
 {
-    assert_true(kv_pool_check(pool, holders));
+    assert_true(kv_pool_check(pool, holders, NULL));
     uint32_t free_count = 0;
     uint32_t idle_count = 0;
     uint32_t pinned_count = 0;
-    for (uint32_t i = 0; i < pool->page_count; i++) {
+    for (uint32_t i = 0; i < pool->unit_count; i++) {
         bool is_idle = cached[i] && !pinned[i] && holders[i] == 0;
         free_count += !cached[i] && holders[i] == 0;
         idle_count += is_idle;

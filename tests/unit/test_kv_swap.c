@@ -79,7 +79,7 @@ static void check_paused(uint32_t place)
         uint32_t entry = list->pages[i] & ~KV_SWAP_HOST;
         const void *page = kv_pool_memory(&world.bed.pool, 0);
         if ((list->pages[i] & KV_SWAP_HOST) != 0)
-            page = kv_host_get(host, entry, &host->domains[entry]);
+            page = kv_host_get(host, entry, 0, &host->domains[entry]);
         else
             page = kv_pool_memory(&world.bed.pool, entry);
         assert_true(runner->computed > i * SYMBOLS);
@@ -91,9 +91,9 @@ static void check(void)
 {
     uint32_t holders[1024];
     memcpy(holders, world.bed.holders, sizeof holders);
-    kv_swap_count_holders(&world.swap, holders);
+    kv_swap_count_holders(&world.swap, holders, NULL);
     assert_true(prefix_cache_check(&world.bed.cache));
-    assert_true(kv_pool_check(&world.bed.pool, holders));
+    assert_true(kv_pool_check(&world.bed.pool, holders, NULL));
     assert_true(kv_swap_check(&world.swap));
     for (uint32_t i = 0; i < PLACES; i++) {
         if (world.is_used[i] && !world.is_paused[i])
@@ -111,7 +111,7 @@ static void close_world(void)
     kv_swap_deinit(&world.swap);
     assert_int_equal(world.bed.pool.free_count + world.bed.pool.idle_count +
                          world.bed.pool.pinned_count,
-                     world.bed.pool.page_count);
+                     world.bed.pool.unit_count);
     cache_bed_deinit(&world.bed);
 }
 
@@ -133,7 +133,9 @@ static bool out(uint32_t place)
     struct cache_bed_runner *runner = &world.runners[place];
     page_id table[CACHE_BED_TABLE];
     const uint32_t count = runner->page_count;
-    const uint32_t wanted = kv_swap_private(&world.swap, runner->pages, count);
+    uint32_t units;
+    const uint32_t wanted =
+        kv_swap_private(&world.swap, runner->pages, count, runner->computed, &units);
     const uint32_t free_count = world.bed.pool.free_count;
     memcpy(table, runner->pages, sizeof table);
     world.owners[place].computed = runner->computed;

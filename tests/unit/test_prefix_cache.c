@@ -411,7 +411,7 @@ static void test_host_tier_and_back(void **state)
     assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 96), 90);
     assert_int_equal(bed.cache.figures.returned_pages, 5);
     /* The rest stays there: its copy was made from the host page. */
-    assert_int_equal(bed.cache.host.page_count - bed.cache.host.free_count, 1);
+    assert_int_equal(bed.cache.host.unit_count - bed.cache.host.free_count, 1);
     cache_bed_end(&runner);
     cache_bed_check(&bed);
     cache_bed_deinit(&bed);

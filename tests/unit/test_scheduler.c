@@ -69,7 +69,7 @@ static struct scheduler_sequence view(const struct job *job)
         .tokens = tokens,
         .computed = job->computed,
         .pages = job->pages,
-        .pages_back = job->pages,
+        .units_back = job->pages,
         .logits_from = job->generated > 0 ? tokens - 1 : job->logits_from,
         .is_throttled = job->is_throttled,
     };
@@ -174,7 +174,7 @@ static void step(struct world *world)
         .waiting_count = waiting_count,
         .sequences_max = world->sequences_max,
         .places = 4 * world->sequences_max,
-        .pages_available = world->pages_free,
+        .units_available = world->pages_free,
         .page_tokens = PAGE_TOKENS,
         .rows_max = world->rows_max,
         .logit_rows_max = world->logit_rows_max,
@@ -188,7 +188,7 @@ static void step(struct world *world)
     for (uint32_t i = 0; i < world->running_count + waiting_count; i++)
         assert_true(grants[i].rows == again[i].rows && grants[i].act == again[i].act);
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
-        assert_true(plan.done.pages[c] <= world->pages_total);
+        assert_true(plan.done.units[c] <= world->pages_total);
 
     /* Where readers have stopped, half of the places left may stay free; else a step is never idle
      * while something could go on. */
@@ -273,9 +273,9 @@ static void test_order_within_a_step(void **state)
     (void)state;
     /* Two decodes, a prompt of which 4 of 20 tokens are done, a new prompt of 30: 10 rows. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 20, .computed = 4, .pages = 1, .pages_back = 1, .logits_from = 19},
-        {.tokens = 9, .computed = 8, .pages = 3, .pages_back = 3, .logits_from = 8},
-        {.tokens = 5, .computed = 4, .pages = 2, .pages_back = 2, .logits_from = 4},
+        {.tokens = 20, .computed = 4, .pages = 1, .units_back = 1, .logits_from = 19},
+        {.tokens = 9, .computed = 8, .pages = 3, .units_back = 3, .logits_from = 8},
+        {.tokens = 5, .computed = 4, .pages = 2, .units_back = 2, .logits_from = 4},
     };
     const struct scheduler_sequence waiting[] = {{.tokens = 30, .logits_from = 29}};
     struct scheduler_input input = {
@@ -286,7 +286,7 @@ static void test_order_within_a_step(void **state)
         .waiting_count = 1,
         .sequences_max = 8,
         .places = 32,
-        .pages_available = 100,
+        .units_available = 100,
         .page_tokens = 4,
         .rows_max = 10,
         .logit_rows_max = 10,
@@ -313,9 +313,9 @@ static void test_youngest_gives_way(void **state)
     (void)state;
     /* All pages are held; the oldest decode needs one more. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 9, .computed = 8, .pages = 2, .pages_back = 2, .logits_from = 8},
-        {.tokens = 7, .computed = 6, .pages = 2, .pages_back = 2, .logits_from = 6},
-        {.tokens = 6, .computed = 5, .pages = 2, .pages_back = 2, .logits_from = 5},
+        {.tokens = 9, .computed = 8, .pages = 2, .units_back = 2, .logits_from = 8},
+        {.tokens = 7, .computed = 6, .pages = 2, .units_back = 2, .logits_from = 6},
+        {.tokens = 6, .computed = 5, .pages = 2, .units_back = 2, .logits_from = 5},
     };
     struct scheduler_sequence throttled[3];
     memcpy(throttled, running, sizeof(running));
@@ -326,7 +326,7 @@ static void test_youngest_gives_way(void **state)
         .places = 32,
         .running = running,
         .running_count = 3,
-        .pages_available = 0,
+        .units_available = 0,
         .page_tokens = 4,
         .rows_max = 10,
         .logit_rows_max = 10,
@@ -354,12 +354,12 @@ static void test_oldest_paused_goes_before_growth(void **state)
     (void)state;
     struct scheduler_sequence running[2] = {
         {.tokens = 12, .computed = 8, .found_pages = 2, .found_cost = 2, .logits_from = 11},
-        {.tokens = 9, .computed = 8, .pages = 2, .pages_back = 2, .logits_from = 8},
+        {.tokens = 9, .computed = 8, .pages = 2, .units_back = 2, .logits_from = 8},
     };
     struct scheduler_input input = {.fair = &fair,
                                     .running = running,
                                     .running_count = 2,
-                                    .pages_available = 2,
+                                    .units_available = 2,
                                     .sequences_max = 8,
                                     .places = 32,
                                     .page_tokens = PAGE_TOKENS,
@@ -377,7 +377,7 @@ static void test_oldest_paused_goes_before_growth(void **state)
     assert_int_equal(grants[1].rows, 1);
     running[1] =
         (struct scheduler_sequence){.tokens = 9, .computed = 8, .pages = 2, .logits_from = 8};
-    input.pages_available = 4;
+    input.units_available = 4;
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(grants[0].rows, 4);
     assert_int_equal(grants[1].rows, 1);
@@ -388,7 +388,7 @@ static void test_first_come_first_served(void **state)
     (void)state;
     /* The first in line does not fit beside the one that runs; the second would, and must wait. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 9, .computed = 8, .pages = 3, .pages_back = 3, .logits_from = 8},
+        {.tokens = 9, .computed = 8, .pages = 3, .units_back = 3, .logits_from = 8},
     };
     const struct scheduler_sequence waiting[] = {
         {.tokens = 40, .logits_from = 39},
@@ -402,7 +402,7 @@ static void test_first_come_first_served(void **state)
         .waiting_count = 2,
         .sequences_max = 8,
         .places = 32,
-        .pages_available = 11,
+        .units_available = 11,
         .page_tokens = 4,
         .rows_max = 64,
         .logit_rows_max = 10,
@@ -411,11 +411,11 @@ static void test_first_come_first_served(void **state)
     struct scheduler_grant grants[5];
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 0);
-    input.pages_available = 12; /* 11 for 41 tokens, 1 of growth for the one that runs */
+    input.units_available = 12; /* 11 for 41 tokens, 1 of growth for the one that runs */
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 1);
     assert_int_equal(grants[1].rows, 40);
-    input.pages_available = 14; /* and 1 of growth for the first, 1 for 3 tokens */
+    input.units_available = 14; /* and 1 of growth for the first, 1 for 3 tokens */
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 2);
 }
@@ -425,7 +425,7 @@ static void test_logit_rows_bound_the_chunk(void **state)
     (void)state;
     /* An echo wants logits of all 20 rows; 7 a step are allowed. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 20, .computed = 4, .pages = 1, .pages_back = 1, .logits_from = 0},
+        {.tokens = 20, .computed = 4, .pages = 1, .units_back = 1, .logits_from = 0},
     };
     struct scheduler_input input = {
         .fair = &fair,
@@ -433,7 +433,7 @@ static void test_logit_rows_bound_the_chunk(void **state)
         .places = 32,
         .running = running,
         .running_count = 1,
-        .pages_available = 20,
+        .units_available = 20,
         .page_tokens = 4,
         .rows_max = 64,
         .logit_rows_max = 7,

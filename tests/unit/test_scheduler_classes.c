@@ -87,7 +87,7 @@ static struct scheduler_sequence view(const struct job *job)
         .pages = job->pages,
         .found_pages = job->pages == 0 ? pages_for(computed) : 0,
         .found_cost = job->pages == 0 ? pages_for(computed) : 0,
-        .pages_back = job->pages,
+        .units_back = job->pages,
         .logits_from = tokens - 1,
         .charge_from = is_new               ? job->cached
                        : job->generated > 0 ? tokens
@@ -122,8 +122,8 @@ static void step_plan(struct world *world)
         .waiting_count = world->shown_count,
         .sequences_max = world->sequences_max,
         .places = 4 * world->sequences_max,
-        .pages_available = world->pages_free,
-        .pages_total = world->pages_total,
+        .units_available = world->pages_free,
+        .units_total = world->pages_total,
         .page_tokens = PAGE_TOKENS,
         .rows_max = world->rows_max,
         .logit_rows_max = world->rows_max,

@@ -47,8 +47,8 @@ static void table_make(struct table *table)
                                             .waiting = table->waiting,
                                             .sequences_max = 4,
                                             .places = 16,
-                                            .pages_available = 40,
-                                            .pages_total = 40,
+                                            .units_available = 40,
+                                            .units_total = 40,
                                             .page_tokens = PAGE_TOKENS,
                                             .rows_max = 64,
                                             .logit_rows_max = 64};
@@ -60,13 +60,13 @@ static void table_run(struct table *table, uint32_t client, uint32_t tokens)
         .tokens = tokens,
         .computed = tokens - 1,
         .pages = pages_for(tokens),
-        .pages_back = pages_for(tokens),
+        .units_back = pages_for(tokens),
         .logits_from = tokens - 1,
         .charge_from = tokens,
         .client = client,
         .service_class = table->fair.clients[client].service_class,
     };
-    table->input.pages_available -= pages_for(tokens);
+    table->input.units_available -= pages_for(tokens);
 }
 
 static struct scheduler_sequence *table_wait(struct table *table, uint32_t client, uint32_t tokens)
@@ -95,7 +95,7 @@ static void test_urgent_takes_pages(void **state)
     table_run(&table, CLIENT_RED, 40);
     table_run(&table, CLIENT_BLUE, 40);
     table_run(&table, CLIENT_RED, 20);
-    table.input.pages_available = 4;
+    table.input.units_available = 4;
     struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 30);
     table_plan(&table);
     assert_int_equal(table.grants[3].act, SCHEDULER_ADMIT);
@@ -130,7 +130,7 @@ static void test_floor_keeps_pages(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 2 * PAGE_TOKENS);
     table_run(&table, CLIENT_RED, 5 * PAGE_TOKENS);
-    table.input.pages_available = 0;
+    table.input.units_available = 0;
     struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 2 * PAGE_TOKENS + 2);
     table_plan(&table);
     assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
@@ -141,7 +141,7 @@ static void test_floor_keeps_pages(void **state)
     table_plan(&table);
     assert_int_equal(table.plan.paused, 0);
     assert_int_equal(table.plan.admitted, 0);
-    table.input.pages_total = 15; /* of which an eighth is one page */
+    table.input.units_total = 15; /* of which an eighth is one page */
     table_plan(&table);
     assert_int_equal(table.plan.paused, 2);
     assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
@@ -156,7 +156,7 @@ static void test_found_may_be_paused(void **state)
         struct table table;
         table_make(&table);
         table_run(&table, CLIENT_RED, 6 * PAGE_TOKENS);
-        table.input.pages_available = 2;
+        table.input.units_available = 2;
         struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 5 * PAGE_TOKENS - 1);
         urgent->computed = urgent->charge_from = 2 * PAGE_TOKENS;
         urgent->found_pages = 2;
@@ -179,14 +179,14 @@ static void test_floor_takes_no_page(void **state)
     assert_int_equal(scheduler_fair_owed(&table.fair, SERVICE_CLASS_BATCH), 5);
     table_run(&table, CLIENT_RED, 3 * PAGE_TOKENS + 1);
     table_run(&table, CLIENT_URGENT, 2 * PAGE_TOKENS + 1);
-    table.running[0].pages = table.running[0].pages_back = 3;
-    table.running[1].pages = table.running[1].pages_back = 2;
-    table.input.pages_available = 1;
+    table.running[0].pages = table.running[0].units_back = 3;
+    table.running[1].pages = table.running[1].units_back = 2;
+    table.input.units_available = 1;
     table_plan(&table);
     assert_int_equal(table.grants[0].rows, 0);
     assert_int_equal(table.grants[1].rows, 1);
     assert_int_equal(table.plan.paused, 0);
-    table.input.pages_available = 2;
+    table.input.units_available = 2;
     table_plan(&table);
     assert_int_equal(table.grants[0].rows, 1);
     assert_int_equal(table.grants[1].rows, 1);
@@ -201,7 +201,7 @@ static void test_client_over_gives_way(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 40);
     table_run(&table, CLIENT_RED, 24);
-    table.input.pages_available = 2;
+    table.input.units_available = 2;
     table_wait(&table, CLIENT_BLUE, 20);
     table_plan(&table);
     assert_int_equal(table.plan.paused, 0);
@@ -223,7 +223,7 @@ static void test_quantum_ends_at_the_limit(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 40);
     table.running[0].is_resumed_lately = true;
-    table.input.pages_available = 2;
+    table.input.units_available = 2;
     table_wait(&table, CLIENT_BLUE, 20);
     double slack = scheduler_fair_slack(&table.fair, 100);
     scheduler_fair_charge(&table.fair, CLIENT_RED, slack - 20);
@@ -254,7 +254,7 @@ static void test_floor_in_half_a_step(void **state)
     table_wait(&table, CLIENT_URGENT, 60);
     table_wait(&table, CLIENT_BLUE, 10);
     scheduler_fair_charge(&table.fair, CLIENT_RED, scheduler_fair_slack(&table.fair, 100));
-    table.input.pages_available = 40;
+    table.input.units_available = 40;
     table_plan(&table);
     assert_true(table.fair.clients[CLIENT_RED].is_over);
     assert_int_equal(table.grants[0].rows, 0);
@@ -274,7 +274,7 @@ static void test_who_comes_in(void **state)
     struct scheduler_sequence *second = table_wait(&table, CLIENT_RED, 60);
     second->computed = second->charge_from = 8;
     second->found_pages = second->found_cost = 2;
-    table.input.pages_available = 20;
+    table.input.units_available = 20;
     table_plan(&table);
     assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
     assert_int_equal(table.grants[1].act, SCHEDULER_ADMIT);
@@ -328,11 +328,11 @@ static void test_first_prompt(void **state)
     table_plan(&table);
     assert_int_equal(table.plan.rows, 33);
     table.input.is_preemption_off = false;
-    table.input.pages_available = 4;
+    table.input.units_available = 4;
     table_plan(&table);
     assert_int_equal(table.plan.admitted, 0);
     assert_int_equal(table.plan.rows, 3);
-    table.input.pages_available = 20;
+    table.input.units_available = 20;
     scheduler_fair_charge(&table.fair, CLIENT_BLUE, 15);
     table_plan(&table);
     assert_int_equal(table.plan.rows, 33);
@@ -490,13 +490,13 @@ static void test_room_for_a_floor(void **state)
     struct table table;
     table_make(&table);
     table_run(&table, CLIENT_RED, 10);
-    table.running[0].computed = table.running[0].pages = table.running[0].pages_back = 0;
+    table.running[0].computed = table.running[0].pages = table.running[0].units_back = 0;
     table_run(&table, CLIENT_URGENT, 5); /* grows by a page */
     table_wait(&table, CLIENT_URGENT, 10 * PAGE_TOKENS - 1);
-    table.input.pages_available = 12;
+    table.input.units_available = 12;
     table_plan(&table);
     assert_int_equal(table.plan.admitted, 0);
-    table.input.pages_available = 13;
+    table.input.units_available = 13;
     table_plan(&table);
     assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
     scheduler_fair_deinit(&table.fair);
@@ -528,7 +528,7 @@ static void test_oldest_gives_last(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 20);
     table_run(&table, CLIENT_RED, 40);
-    table.input.pages_available = 1;
+    table.input.units_available = 1;
     table_wait(&table, CLIENT_URGENT, 12);
     table_plan(&table);
     assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
@@ -546,9 +546,9 @@ static void test_younger_takes_nothing(void **state)
     table_run(&table, CLIENT_RED, 20);
     table.running[0].computed = table.running[0].charge_from = 8;
     table_run(&table, CLIENT_RED, 9);
-    table.running[0].pages = table.running[0].pages_back = 2;
-    table.running[1].pages = table.running[1].pages_back = 2;
-    table.input.pages_available = 0;
+    table.running[0].pages = table.running[0].units_back = 2;
+    table.running[1].pages = table.running[1].units_back = 2;
+    table.input.units_available = 0;
     table_plan(&table);
     assert_int_equal(table.grants[0].rows, 8);
     assert_int_equal(table.grants[1].act, SCHEDULER_PAUSE);
@@ -564,10 +564,10 @@ static void test_who_comes_back_takes_nothing(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 9);
     table_run(&table, CLIENT_RED, 8);
-    table.running[1].computed = table.running[1].pages = table.running[1].pages_back = 0;
+    table.running[1].computed = table.running[1].pages = table.running[1].units_back = 0;
     table_run(&table, CLIENT_RED, 17);
-    table.running[2].pages = table.running[2].pages_back = 4; /* wants a page, has no row */
-    table.input.pages_available = 0;
+    table.running[2].pages = table.running[2].units_back = 4; /* wants a page, has no row */
+    table.input.units_available = 0;
     table_plan(&table);
     assert_int_equal(table.plan.paused, 0);
     assert_int_equal(table.plan.rows, 1);
@@ -600,7 +600,7 @@ static void test_no_more_than_the_limit(void **state)
 static void test_room_for_a_peak(void **state)
 {
     (void)state;
-    const struct scheduler_fair_step done = {.pages = {36}};
+    const struct scheduler_fair_step done = {.units = {36}};
     struct table table;
     table_make(&table);
     scheduler_fair_tick(&table.fair, 0, &done);
@@ -730,9 +730,9 @@ static void test_nobody_comes_in_by_a_pause(void **state)
     struct table table;
     table_make(&table);
     table_run(&table, CLIENT_RED, 9);
-    table.running[0].pages = table.running[0].pages_back = 2;
+    table.running[0].pages = table.running[0].units_back = 2;
     table_run(&table, CLIENT_RED, 20);
-    table.input.pages_available = 0;
+    table.input.units_available = 0;
     table_wait(&table, CLIENT_BLUE, 5);
     table_plan(&table);
     assert_int_equal(table.grants[0].rows, 1);
@@ -769,7 +769,7 @@ static void test_over_in_a_large_pool(void **state)
     (void)state;
     struct table table;
     table_make(&table);
-    table.input.pages_total = 1 << 20;
+    table.input.units_total = 1 << 20;
     table_run(&table, CLIENT_RED, 10);
     table_wait(&table, CLIENT_BLUE, 20);
     scheduler_fair_charge(&table.fair, CLIENT_RED, 50);
@@ -789,9 +789,9 @@ static void test_paused_before_first_prompt(void **state)
     table_make(&table);
     table_run(&table, CLIENT_RED, 10);
     table_run(&table, CLIENT_RED, 8);
-    table.running[1].computed = table.running[1].pages = table.running[1].pages_back = 0;
+    table.running[1].computed = table.running[1].pages = table.running[1].units_back = 0;
     table_wait(&table, CLIENT_BLUE, 20);
-    table.input.pages_available = 8; /* for one of both */
+    table.input.units_available = 8; /* for one of both */
     table_plan(&table);
     assert_int_equal(table.grants[1].act, SCHEDULER_RESUME);
     assert_int_equal(table.grants[1].rows, 8);
@@ -808,7 +808,7 @@ static void test_floor_of_one(void **state)
         table_make(&table);
         table_run(&table, CLIENT_RED, pages * PAGE_TOKENS);
         table_run(&table, CLIENT_RED, 4 * PAGE_TOKENS);
-        table.input.pages_available = 0;
+        table.input.units_available = 0;
         table_wait(&table, CLIENT_URGENT, PAGE_TOKENS - 1);
         table_plan(&table);
         assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
@@ -893,7 +893,7 @@ static void test_spent_goes_last(void **state)
     table.running[0].is_resumed_lately = table.running[1].is_resumed_lately = true;
     table_wait(&table, CLIENT_GREEN, 60);
     table.input.sequences_max = 1;
-    table.input.pages_available = 0;
+    table.input.units_available = 0;
     scheduler_fair_charge(&table.fair, CLIENT_RED, 270);
     scheduler_fair_charge(&table.fair, CLIENT_BLUE, 268);
     table_plan(&table);

@@ -15,7 +15,7 @@ static void add(struct step_cost *cost, struct rng *rng, uint32_t rows, uint64_t
 {
     double us = step_cost_predict(&truth, rows, (double)keys);
     double slower = noise * (double)rng_below(rng, 1001) / 1000;
-    step_cost_add(cost, rows, keys, (int64_t)(us * (1 + slower)));
+    step_cost_add(cost, rows, (double)keys, (int64_t)(us * (1 + slower)));
 }
 
 /* A mixture of decodes and prompts, as a server sees them. */
