@@ -568,8 +568,8 @@ enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t
     for (size_t i = 0; i < count; i++) {
         if (!shows_control && vocab_is_control(engine->vocab, ids[i]))
             continue;
-        buffer_append(out, text,
-                      text_decode_push(&decode, vocab_bytes(engine->vocab, ids[i]), text));
+        struct slice bytes = vocab_text(engine->vocab, i > 0 ? ids[i - 1] : VOCAB_NONE, ids[i]);
+        buffer_append(out, text, text_decode_push(&decode, bytes, text));
     }
     buffer_append(out, text, text_decode_flush(&decode, text));
     return out->status;
@@ -703,8 +703,9 @@ static void next_event_echo(struct engine *engine, struct engine_event *out)
     out->tokens_so_far = engine->echo.tokens_so_far;
     out->token = ticket->prompt[index];
     struct slice bytes = {0};
+    uint32_t previous = index > 0 ? ticket->prompt[index - 1] : VOCAB_NONE;
     if (ticket->asked.shows_control || !vocab_is_control(engine->vocab, out->token))
-        bytes = vocab_bytes(engine->vocab, out->token);
+        bytes = vocab_text(engine->vocab, previous, out->token);
     out->text_offset = text_decode_offset(&engine->echo.decode, bytes);
     out->text = (struct slice){engine->echo.text,
                                text_decode_push(&engine->echo.decode, bytes, engine->echo.text)};

@@ -10,6 +10,8 @@ struct vocab {
     uint32_t bos;
     uint32_t eos;
     bool adds_bos;
+    bool adds_blank;
+    enum vocab_model model;
     uint8_t *kinds; /* [size] enum vocab_kind */
     bool *ends;     /* [size] */
     /* [size + 1] offsets into `bytes`, at most LIMIT_VOCAB × LIMIT_TOKEN_BYTES = 2^30 */
@@ -67,12 +69,31 @@ static int create_hex(char c)
     return -1;
 }
 
+/* Copies a piece of SentencePiece with a blank for each U+2581. */
+static enum status create_piece(struct slice text, uint32_t id, char *out, size_t *length)
+{
+    static const char mark[] = "\xe2\x96\x81";
+    if (text.length > LIMIT_TOKEN_BYTES)
+        FAIL(STATUS_CORRUPT, "token %u is longer than %d bytes", id, LIMIT_TOKEN_BYTES);
+    if (!utf8_is_valid(text.bytes, text.length))
+        FAIL(STATUS_CORRUPT, "token %u is not UTF-8", id);
+    *length = 0;
+    for (size_t at = 0; at < text.length;) {
+        bool is_mark = text.length - at >= 3 && memcmp(text.bytes + at, mark, 3) == 0;
+        out[(*length)++] = is_mark ? ' ' : text.bytes[at];
+        at += is_mark ? 3 : 1;
+    }
+    return STATUS_OK;
+}
+
 /* Writes the bytes of one token to `out`, which has room for LIMIT_TOKEN_BYTES. */
-static enum status create_token(struct slice text, enum vocab_kind kind, uint32_t id, char *out,
-                                size_t *length)
+static enum status create_token(enum vocab_model model, struct slice text, enum vocab_kind kind,
+                                uint32_t id, char *out, size_t *length)
 {
     if (text.length == 0)
         FAIL(STATUS_CORRUPT, "token %u is empty", id);
+    if (model == VOCAB_MODEL_PIECES && kind != VOCAB_BYTE)
+        return create_piece(text, id, out, length);
     if (kind == VOCAB_NORMAL) {
         if (!vocab_decode(text, out, LIMIT_TOKEN_BYTES, length))
             FAIL(STATUS_CORRUPT, "token %u is too long or outside the byte alphabet", id);
@@ -118,12 +139,13 @@ static bool create_set_add(struct create_set *set, struct slice text)
 static enum status create_kinds(struct vocab *vocab, const struct gguf *gguf)
 {
     memset(vocab->kinds, VOCAB_NORMAL, vocab->size);
-    if (!gguf_has(gguf, "tokenizer.ggml.token_type"))
+    /* Pieces without kinds would have no byte tokens, and control tokens that anybody can write. */
+    if (!gguf_has(gguf, "tokenizer.ggml.token_type") && vocab->model == VOCAB_MODEL_BYTES)
         return STATUS_OK;
     struct gguf_array types;
     TRY(gguf_get_array(gguf, "tokenizer.ggml.token_type", &types));
     if (types.count != vocab->size)
-        FAIL(STATUS_CORRUPT, "token_type has %llu entries for %u tokens",
+        FAIL(STATUS_CORRUPT, "tokenizer.ggml.token_type has %llu entries for %u tokens",
              (unsigned long long)types.count, vocab->size);
     for (uint32_t id = 0; id < vocab->size; id++) {
         int32_t type;
@@ -151,7 +173,7 @@ static enum status create_tokens(struct vocab *vocab, struct gguf_array tokens)
         char token[LIMIT_TOKEN_BYTES];
         size_t length;
         TRY_OUT(gguf_array_next_string(&tokens, &text));
-        TRY_OUT(create_token(text, vocab->kinds[id], id, token, &length));
+        TRY_OUT(create_token(vocab->model, text, vocab->kinds[id], id, token, &length));
         if (!create_set_add(&set, text))
             FAIL_OUT(STATUS_CORRUPT, "token %u appears twice in the vocabulary", id);
         vocab->offsets[id] = (uint32_t)bytes.length;
@@ -219,6 +241,29 @@ static enum status create_specials(struct vocab *vocab, const struct gguf *gguf)
                 vocab->ends[id] = true;
         }
     }
+    return STATUS_OK;
+}
+
+/* Pre-splits of models whose library begins every text with bos. Their older files do not say so,
+ * nor do those of SentencePiece models. */
+static const char *const CREATE_BOS_PRESPLITS[] = {"llama-bpe", "tekken"};
+
+/* Reads what the tokenizer puts before a text. */
+static enum status create_additions(struct vocab *vocab, const struct gguf *gguf)
+{
+    bool by_default = vocab->model == VOCAB_MODEL_PIECES;
+    struct slice presplit = {0};
+    if (vocab->model == VOCAB_MODEL_BYTES && gguf_has(gguf, "tokenizer.ggml.pre"))
+        TRY(gguf_get_string(gguf, "tokenizer.ggml.pre", &presplit));
+    for (size_t i = 0; i < sizeof(CREATE_BOS_PRESPLITS) / sizeof(CREATE_BOS_PRESPLITS[0]); i++)
+        by_default |= slice_is(presplit, CREATE_BOS_PRESPLITS[i]);
+    vocab->adds_bos = by_default && vocab->bos != VOCAB_NONE;
+    vocab->adds_blank = vocab->model == VOCAB_MODEL_PIECES;
+    if (gguf_has(gguf, "tokenizer.ggml.add_space_prefix"))
+        TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_space_prefix", &vocab->adds_blank));
+    if (vocab->adds_blank && vocab->model != VOCAB_MODEL_PIECES)
+        FAIL(STATUS_UNSUPPORTED,
+             "tokenizer.ggml.add_space_prefix is not supported for byte-level BPE");
     if (!gguf_has(gguf, "tokenizer.ggml.add_bos_token"))
         return STATUS_OK;
     TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &vocab->adds_bos));
@@ -227,13 +272,15 @@ static enum status create_specials(struct vocab *vocab, const struct gguf *gguf)
     return STATUS_OK;
 }
 
-static enum status create_model(const struct gguf *gguf)
+static enum status create_model(enum vocab_model *out, const struct gguf *gguf)
 {
     struct slice model;
     TRY(gguf_get_string(gguf, "tokenizer.ggml.model", &model));
-    if (!slice_is(model, "gpt2"))
+    *out = slice_is(model, "llama") ? VOCAB_MODEL_PIECES : VOCAB_MODEL_BYTES;
+    if (!slice_is(model, "gpt2") && !slice_is(model, "llama"))
         FAIL(STATUS_UNSUPPORTED,
-             "tokenizer model '%.*s' is not supported (supported: gpt2, byte-level BPE)",
+             "tokenizer model '%.*s' is not supported (supported: gpt2, byte-level BPE, and llama, "
+             "SentencePiece BPE)",
              (int)(model.length < 64 ? model.length : 64), model.bytes);
     return STATUS_OK;
 }
@@ -243,8 +290,9 @@ enum status vocab_create(struct vocab **out, const struct gguf *gguf)
     enum status status = STATUS_OK;
     struct vocab *vocab = NULL;
     struct gguf_array tokens;
+    enum vocab_model model;
     *out = NULL;
-    TRY(create_model(gguf));
+    TRY(create_model(&model, gguf));
     TRY(gguf_get_array(gguf, "tokenizer.ggml.tokens", &tokens));
     if (tokens.count == 0 || tokens.count > LIMIT_VOCAB)
         FAIL(STATUS_CORRUPT, "%llu tokens; 1 to %d are possible", (unsigned long long)tokens.count,
@@ -252,6 +300,7 @@ enum status vocab_create(struct vocab **out, const struct gguf *gguf)
     vocab = mem_zalloc(1, sizeof(*vocab));
     if (vocab == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the vocabulary");
+    vocab->model = model;
     vocab->size = (uint32_t)tokens.count;
     vocab->kinds = mem_zalloc(vocab->size, sizeof(*vocab->kinds));
     vocab->ends = mem_zalloc(vocab->size, sizeof(*vocab->ends));
@@ -261,6 +310,7 @@ enum status vocab_create(struct vocab **out, const struct gguf *gguf)
     TRY_OUT(create_kinds(vocab, gguf));
     TRY_OUT(create_tokens(vocab, tokens));
     TRY_OUT(create_specials(vocab, gguf));
+    TRY_OUT(create_additions(vocab, gguf));
     *out = vocab;
     vocab = NULL;
 out:
@@ -277,6 +327,11 @@ void vocab_destroy(struct vocab *vocab)
     mem_free(vocab->offsets);
     mem_free(vocab->bytes);
     mem_free(vocab);
+}
+
+enum vocab_model vocab_model(const struct vocab *vocab)
+{
+    return vocab->model;
 }
 
 uint32_t vocab_size(const struct vocab *vocab)
@@ -321,4 +376,20 @@ uint32_t vocab_eos(const struct vocab *vocab)
 bool vocab_adds_bos(const struct vocab *vocab)
 {
     return vocab->adds_bos;
+}
+
+bool vocab_adds_blank(const struct vocab *vocab)
+{
+    return vocab->adds_blank;
+}
+
+struct slice vocab_text(const struct vocab *vocab, uint32_t previous, uint32_t id)
+{
+    struct slice bytes = vocab_bytes(vocab, id);
+    if (!vocab->adds_blank || bytes.bytes[0] != ' ' || vocab->kinds[id] != VOCAB_NORMAL)
+        return bytes;
+    bool begins = previous == VOCAB_NONE || vocab->kinds[previous] == VOCAB_CONTROL ||
+                  vocab->kinds[previous] == VOCAB_USER_DEFINED;
+    size_t skipped = begins ? 1 : 0;
+    return (struct slice){bytes.bytes + skipped, bytes.length - skipped};
 }

@@ -27,12 +27,19 @@ enum vocab_kind {
     VOCAB_BYTE = 6,
 };
 
-/* UNSUPPORTED names a tokenizer.ggml.model other than "gpt2" (byte-level); CORRUPT when
+/* What tokenizer.ggml.model says. */
+enum vocab_model {
+    VOCAB_MODEL_BYTES,  /* "gpt2": byte-level BPE; tokens are written in an alphabet of bytes */
+    VOCAB_MODEL_PIECES, /* "llama": SentencePiece BPE; tokens are UTF-8, with U+2581 for a blank */
+};
+
+/* UNSUPPORTED names a tokenizer.ggml.model other than "gpt2" and "llama"; CORRUPT when
  * tokens are missing, repeated or malformed, or a special id is out of range. The file may
  * be closed afterwards. */
 enum status vocab_create(struct vocab **out, const struct gguf *gguf);
 void vocab_destroy(struct vocab *vocab);
 
+enum vocab_model vocab_model(const struct vocab *vocab);
 uint32_t vocab_size(const struct vocab *vocab);
 /* The bytes that a token stands for; of a control token its name ("<|im_end|>"). */
 struct slice vocab_bytes(const struct vocab *vocab, uint32_t id);
@@ -44,6 +51,14 @@ bool vocab_is_end(const struct vocab *vocab, uint32_t id);
 uint32_t vocab_bos(const struct vocab *vocab); /* VOCAB_NONE when the model has none */
 uint32_t vocab_eos(const struct vocab *vocab);
 bool vocab_adds_bos(const struct vocab *vocab); /* at the start of every text prompt */
+
+/* Whether the tokenizer puts a blank before each part of a text: at its beginning and behind each
+ * control or user-defined token. */
+bool vocab_adds_blank(const struct vocab *vocab);
+/* The text of a token that follows `previous` (VOCAB_NONE at the beginning of a text): its bytes,
+ * without the first blank where the tokenizer would have added that. Everything that shows text
+ * reads tokens through this function, so that an echo and an answer are the text of all ids. */
+struct slice vocab_text(const struct vocab *vocab, uint32_t previous, uint32_t id);
 
 /* Decodes text of the file's alphabet into `out`. In GPT-2's alphabet every byte is one printable
  * character: printable bytes stand for themselves, the others are U+0100 and up in rising order.

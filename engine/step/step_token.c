@@ -48,7 +48,8 @@ static void token_echo(struct step *step, uint32_t index)
         uint32_t token = sequence->tokens[i - 1];
         if (!asked->shows_control && vocab_is_control(step->options.vocab, token))
             continue;
-        struct slice bytes = vocab_bytes(step->options.vocab, token);
+        uint32_t previous = i > 1 ? sequence->tokens[i - 2] : VOCAB_NONE;
+        struct slice bytes = vocab_text(step->options.vocab, previous, token);
         while (bytes.length > 0 && from > 0)
             last[--from] = bytes.bytes[--bytes.length];
     }
@@ -66,6 +67,7 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
     uint32_t token = step->drawer.tokens[row];
+    uint32_t previous = sequence->tokens[sequence->token_count - 1];
     if (asked->echo && sequence_generated(sequence) == 0)
         token_echo(step, index);
     sequence->tokens[sequence->token_count++] = token;
@@ -86,7 +88,8 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
                     &record.logprob, top);
     bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
     bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
-    struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token), is_hidden);
+    struct slice text =
+        text_stream_push(&sequence->text, vocab_text(vocab, previous, token), is_hidden);
     record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 

@@ -15,6 +15,7 @@
 #include "engine/sampling/text_stream.h"
 #include "tests/kit/gguf_writer.h"
 #include "tests/kit/model_path.h"
+#include "tests/kit/piece_file.h"
 
 enum {
     CASES = 50000, /* of each vocabulary */
@@ -124,10 +125,12 @@ static void answer_add(struct answer *answer, const char *text, size_t length)
     answer->length += length;
 }
 
-static struct slice shown_bytes(const struct vocab *vocab, uint32_t id, bool hides_control)
+static struct slice shown_bytes(const struct vocab *vocab, const uint32_t *ids, uint32_t at,
+                                bool hides_control)
 {
-    return hides_control && vocab_is_control(vocab, id) ? (struct slice){0}
-                                                        : vocab_bytes(vocab, id);
+    return hides_control && vocab_is_control(vocab, ids[at])
+               ? (struct slice){0}
+               : vocab_text(vocab, at > 0 ? ids[at - 1] : VOCAB_NONE, ids[at]);
 }
 
 /* As the engine does it: an echo decoded from the prompt, a stream that follows it. */
@@ -141,7 +144,7 @@ static void answer_make(const struct vocab *vocab, const uint32_t *ids, uint32_t
     struct text_decode echo = {0};
     out->length = 0;
     for (uint32_t i = 0; i < prompt; i++) {
-        struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
+        struct slice bytes = shown_bytes(vocab, ids, i, hides_control);
         out->offsets[i] = text_decode_offset(&echo, bytes);
         answer_add(out, text, text_decode_push(&echo, bytes, text));
         if (bytes.length > 0)
@@ -152,7 +155,7 @@ static void answer_make(const struct vocab *vocab, const uint32_t *ids, uint32_t
     assert_int_equal(text_stream_init(&stream, NULL, 0), STATUS_OK);
     text_stream_follow(&stream, (struct slice){last + last_length - kept, kept});
     for (uint32_t i = prompt; i < count; i++) {
-        struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
+        struct slice bytes = shown_bytes(vocab, ids, i, hides_control);
         struct slice shown = text_stream_push(&stream, bytes, bytes.length == 0);
         out->offsets[i] = echo.characters + text_stream_offset(&stream);
         answer_add(out, shown.bytes, shown.length);
@@ -175,7 +178,7 @@ static void check_case(const struct vocab *vocab, struct rng *rng, uint64_t case
         /* The low ids are control tokens and single bytes: half of all. */
         uint64_t most = rng_below(rng, 2) == 0 ? 290 : vocab_size(vocab);
         ids[i] = (uint32_t)rng_below(rng, most < vocab_size(vocab) ? most : vocab_size(vocab));
-        struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
+        struct slice bytes = shown_bytes(vocab, ids, i, hides_control);
         assert_true(truth.length + bytes.length <= BYTES);
         starts[i] = truth.length;
         if (bytes.length > 0)
@@ -188,7 +191,7 @@ static void check_case(const struct vocab *vocab, struct rng *rng, uint64_t case
         memcmp(answer.text, truth.text, truth.text_length) != 0)
         fail_msg("case %llu: echo + answer is another text", (unsigned long long)cases);
     for (uint32_t i = 0; i < count; i++) {
-        struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
+        struct slice bytes = shown_bytes(vocab, ids, i, hides_control);
         if (bytes.length == 0) {
             assert_true(answer.offsets[i] <= truth.characters);
             continue;
@@ -263,6 +266,41 @@ static void any_ids_of_a_vocabulary_with_byte_tokens(void **state)
     gguf_writer_deinit(&writer);
 }
 
+/* Pieces of SentencePiece, with a blank put before each part of a text and without. */
+static void any_ids_of_a_vocabulary_with_pieces(void **state)
+{
+    (void)state;
+    static char names[MADE_TOKENS][32];
+    static struct piece_file_piece pieces[MADE_TOKENS];
+    for (int i = 0; i < MADE_TOKENS; i++) {
+        const char *before = i % 3 == 0   ? "\xe2\x96\x81"
+                             : i % 3 == 1 ? "\xe2\x96\x81\xe2\x96\x81"
+                                          : emoji;
+        if (i < 3)
+            snprintf(names[i], sizeof names[i], "%s", before);
+        else
+            snprintf(names[i], sizeof names[i], "%s%d", before, i);
+        pieces[i] = (struct piece_file_piece){names[i], (float)-i,
+                                              i % 5 == 4 ? VOCAB_USER_DEFINED : VOCAB_NORMAL};
+    }
+    for (int adds_no_blank = 0; adds_no_blank <= 1; adds_no_blank++) {
+        const struct piece_file file = {.pieces = pieces,
+                                        .piece_count = MADE_TOKENS,
+                                        .has_bytes = true,
+                                        .adds_no_blank = adds_no_blank != 0};
+        struct buffer bytes;
+        struct gguf *gguf;
+        struct vocab *vocab;
+        piece_file_make(&file, &bytes);
+        assert_int_equal(gguf_parse(&gguf, bytes.bytes, bytes.length), STATUS_OK);
+        assert_int_equal(vocab_create(&vocab, gguf), STATUS_OK);
+        check_vocab(vocab);
+        vocab_destroy(vocab);
+        gguf_close(gguf);
+        buffer_deinit(&bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +308,7 @@ int main(void)
         cmocka_unit_test(what_does_not_go_on_begins_behind_the_replacement),
         cmocka_unit_test(any_ids_of_the_real_vocabulary),
         cmocka_unit_test(any_ids_of_a_vocabulary_with_byte_tokens),
+        cmocka_unit_test(any_ids_of_a_vocabulary_with_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "tests/kit/model_path.h"
+#include "tests/kit/piece_file.h"
 #include "tests/kit/text_file.h"
 
 static void the_real_one_is_read(void **state)
@@ -138,12 +139,18 @@ static void one_kind_is_missing(struct gguf_writer *writer)
                       sizeof kinds);
 }
 
+static void a_blank_is_added(struct gguf_writer *writer)
+{
+    gguf_writer_bool(writer, "tokenizer.ggml.add_space_prefix", 1);
+}
+
 static void bad_files_are_refused(void **state)
 {
     (void)state;
     struct text_file fine = {0};
     struct text_file without_kinds = {.without_kinds = true};
-    expect_refused(&(struct text_file){.model = "llama"}, NULL, STATUS_UNSUPPORTED, "'llama'");
+    expect_refused(&(struct text_file){.model = "t5"}, NULL, STATUS_UNSUPPORTED, "'t5'");
+    expect_refused(&fine, a_blank_is_added, STATUS_UNSUPPORTED, "add_space_prefix");
     expect_refused(&fine, eos_is_the_size, STATUS_CORRUPT, "eos_token_id is 256");
     expect_refused(&fine, padding_is_the_size, STATUS_CORRUPT, "padding_token_id");
     expect_refused(&fine, bos_is_missing, STATUS_CORRUPT, "bos_token_id");
@@ -230,6 +237,93 @@ static void ends_and_kinds_are_known(void **state)
     vocab_destroy(vocab);
 }
 
+/* --- pieces of SentencePiece --- */
+
+static const struct piece_file_piece pieces[] = {
+    {"\xe2\x96\x81", -1, VOCAB_NORMAL},
+    {"\xe2\x96\x81"
+     "a\xe2\x96\x81"
+     "b",
+     -2, VOCAB_NORMAL},
+    {"\n", 0, VOCAB_USER_DEFINED},
+    {"\xe2\x96\x81\xe2\x96\x81", 0, VOCAB_USER_DEFINED},
+    {"\xc3\xa9", -3, VOCAB_NORMAL},
+    {"unused", -4, VOCAB_UNUSED},
+};
+enum { PIECE_FIRST = 3 + 256, PIECE_COUNT = sizeof pieces / sizeof pieces[0] };
+
+static enum status pieces_from(const struct piece_file *file, change change_keys,
+                               struct vocab **vocab)
+{
+    struct gguf_writer writer;
+    struct buffer bytes;
+    struct gguf *gguf;
+    gguf_writer_init(&writer);
+    piece_file_keys(&writer, file);
+    if (change_keys != NULL)
+        change_keys(&writer);
+    gguf_writer_finish(&writer, &bytes);
+    gguf_writer_deinit(&writer);
+    assert_int_equal(gguf_parse(&gguf, bytes.bytes, bytes.length), STATUS_OK);
+    enum status status = vocab_create(vocab, gguf);
+    gguf_close(gguf);
+    buffer_deinit(&bytes);
+    return status;
+}
+
+static void expect_text(const struct vocab *vocab, uint32_t previous, uint32_t id, const char *want)
+{
+    struct slice text = vocab_text(vocab, previous, id);
+    assert_int_equal(text.length, strlen(want));
+    assert_memory_equal(text.bytes, want, text.length);
+}
+
+static void pieces_have_blanks(void **state)
+{
+    (void)state;
+    struct piece_file file = {.pieces = pieces, .piece_count = PIECE_COUNT, .has_bytes = true};
+    struct vocab *vocab;
+    assert_int_equal(pieces_from(&file, NULL, &vocab), STATUS_OK);
+    assert_int_equal(vocab_model(vocab), VOCAB_MODEL_PIECES);
+    assert_true(vocab_adds_bos(vocab)); /* as the library does when the file does not say */
+    assert_true(vocab_adds_blank(vocab));
+    assert_true(slice_is(vocab_bytes(vocab, PIECE_FIRST + 1), " a b"));
+    assert_true(slice_is(vocab_bytes(vocab, PIECE_FIRST + 3), "  "));
+    assert_true(slice_is(vocab_bytes(vocab, 3 + 10), "\n"));
+    assert_int_equal(vocab_kind(vocab, PIECE_FIRST + 5), VOCAB_UNUSED);
+    /* At the beginning and behind a special token the first blank is the tokenizer's. */
+    expect_text(vocab, VOCAB_NONE, PIECE_FIRST, "");
+    expect_text(vocab, VOCAB_NONE, PIECE_FIRST + 1, "a b");
+    expect_text(vocab, 1, PIECE_FIRST + 1, "a b");
+    expect_text(vocab, PIECE_FIRST + 2, PIECE_FIRST + 1, "a b");
+    expect_text(vocab, PIECE_FIRST, PIECE_FIRST + 1, " a b");
+    expect_text(vocab, 3 + 10, PIECE_FIRST + 1, " a b");
+    expect_text(vocab, VOCAB_NONE, PIECE_FIRST + 3, "  "); /* not the tokenizer's */
+    expect_text(vocab, VOCAB_NONE, 3 + ' ', " ");
+    expect_text(vocab, VOCAB_NONE, PIECE_FIRST + 4, "\xc3\xa9");
+    vocab_destroy(vocab);
+    file.adds_no_blank = true;
+    assert_int_equal(pieces_from(&file, NULL, &vocab), STATUS_OK);
+    expect_text(vocab, VOCAB_NONE, PIECE_FIRST + 1, " a b");
+    vocab_destroy(vocab);
+}
+
+static void bad_pieces_are_refused(void **state)
+{
+    (void)state;
+    struct piece_file file = {.without_kinds = true};
+    struct vocab *vocab;
+    assert_int_not_equal(pieces_from(&file, NULL, &vocab), STATUS_OK);
+    assert_non_null(strstr(status_note()->message, "token_type"));
+    const struct piece_file_piece wrong = {"a\xc3", 0, VOCAB_NORMAL};
+    file = (struct piece_file){.pieces = &wrong, .piece_count = 1};
+    assert_int_equal(pieces_from(&file, NULL, &vocab), STATUS_CORRUPT);
+    assert_non_null(strstr(status_note()->message, "token 3 is not UTF-8"));
+    file = (struct piece_file){.without_kinds = true};
+    assert_int_equal(pieces_from(&file, one_kind_is_missing, &vocab), STATUS_CORRUPT);
+    assert_non_null(strstr(status_note()->message, "tokenizer.ggml.token_type has 255 entries"));
+}
+
 /* --- failing memory --- */
 
 static int fail_at(void *context, size_t bytes)
@@ -275,6 +369,8 @@ int main(void)
         cmocka_unit_test(no_tokens_at_all),
         cmocka_unit_test(token_length_has_a_limit),
         cmocka_unit_test(ends_and_kinds_are_known),
+        cmocka_unit_test(pieces_have_blanks),
+        cmocka_unit_test(bad_pieces_are_refused),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
