@@ -249,6 +249,13 @@
 #define LIMIT_TEMPLATE_NAMES        64    /* variables; a render keeps their values for each loop */
 #define LIMIT_TEMPLATE_NUMBER_BYTES 65536 /* digits of numbers joined to strings in one render */
 
+/* --- tokenizers --- */
+/* Backtracks of one match of a pre-split, beside four for each byte that is left of the text: a
+ * round of a group counts as one, and the patterns make at most two for a character. */
+#define LIMIT_PRESPLIT_BACKTRACKS 1000
+/* Ways to make a piece of two others: Gemma has half a million. */
+#define LIMIT_SPM_MERGES (16 * 1024 * 1024)
+
 /* --- a model's shape: products of these stay far below 2^63 --- */
 #define LIMIT_WIDTH        65536
 #define LIMIT_HIDDEN       1048576

@@ -5,14 +5,14 @@
 #include "config/base/mem.h"
 #include "config/base/turns.h"
 
-/* A token stands for at least one byte, so a text has no more ids than bytes. */
 static enum status prepare_text_encode(const struct prepare_model *model, struct slice text,
                                        const struct tokenizer_span *spans, size_t span_count,
                                        uint32_t first, size_t ids_max, uint32_t **ids,
                                        size_t *count)
 {
     size_t used = first != VOCAB_NONE ? 1 : 0;
-    size_t most = text.length < ids_max ? text.length + 1 : ids_max;
+    size_t bound = tokenizer_most(model->tokenizer, text);
+    size_t most = bound < ids_max ? bound + 1 : ids_max;
     /* A text that cannot fit however well it is tokenised costs one look at each byte only. */
     if (ids_max < used || tokenizer_fewest(model->tokenizer, text) > ids_max - used)
         FAIL(STATUS_LIMIT, "more than %zu tokens", ids_max);

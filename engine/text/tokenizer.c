@@ -1,33 +1,20 @@
 #include "engine/text/tokenizer.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <stdlib.h>
 
-#include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/turns.h"
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_bpe.h"
-
-/* The largest number of backtracks in one match. The patterns of presplits.def need a handful for
- * any text. A pattern that needs more fails instead of taking long. */
-enum { TOKENIZER_MATCH_LIMIT = 1000 };
+#include "engine/text/tokenizer_index.h"
+#include "engine/text/tokenizer_nfc.h"
+#include "engine/text/tokenizer_presplit.h"
+#include "engine/text/tokenizer_spm.h"
 
 /* Bytes searched for special tokens between two calls of turns_spend. The search costs a sixteenth
  * of merging. */
 enum { ENCODE_LOOK_BYTES = 4096 };
-
-static const struct tokenizer_presplit {
-    const char *name;
-    const char *pattern;
-} TOKENIZER_PRESPLITS[] = {
-#define PRESPLIT(name, pattern) {name, pattern},
-#include "engine/text/presplits.def"
-#undef PRESPLIT
-};
-enum { TOKENIZER_PRESPLIT_COUNT = sizeof(TOKENIZER_PRESPLITS) / sizeof(TOKENIZER_PRESPLITS[0]) };
 
 /* Tokens that are matched in text before it is split, sorted by their bytes; those whose first byte
  * is b are at [first[b], first[b + 1]). */
@@ -43,10 +30,12 @@ struct tokenizer_specials {
 
 struct tokenizer {
     const struct vocab *vocab;
-    pcre2_general_context *memory;
-    pcre2_match_context *limits;
-    pcre2_code *presplit;
+    struct tokenizer_spm *spm; /* NULL for byte-level BPE, which has the next three */
+    struct tokenizer_presplit *presplit;
     struct tokenizer_bpe_table merges;
+    struct tokenizer_index index;
+    bool ignores_merges;
+    bool is_nfc;
     struct tokenizer_specials specials;
     uint32_t byte_ids[256]; /* VOCAB_NONE where the model has no token for the byte */
     size_t token_bytes_max;
@@ -55,93 +44,10 @@ struct tokenizer {
 
 /* --- making one --- */
 
-static void *create_allocate(size_t bytes, void *context)
-{
-    (void)context;
-    return mem_alloc(bytes);
-}
-
-static void create_free(void *memory, void *context)
-{
-    (void)context;
-    mem_free(memory);
-}
-
-static enum status create_presplit(struct tokenizer *tokenizer, const struct gguf *gguf)
-{
-    struct slice name;
-    TRY(gguf_get_string(gguf, "tokenizer.ggml.pre", &name));
-    const char *pattern = NULL;
-    for (int i = 0; i < TOKENIZER_PRESPLIT_COUNT; i++) {
-        if (slice_is(name, TOKENIZER_PRESPLITS[i].name))
-            pattern = TOKENIZER_PRESPLITS[i].pattern;
-    }
-    if (pattern == NULL)
-        FAIL(STATUS_UNSUPPORTED, "tokenizer pre-split '%.*s' is not supported",
-             (int)(name.length < 64 ? name.length : 64), name.bytes);
-    tokenizer->memory = pcre2_general_context_create(create_allocate, create_free, NULL);
-    if (tokenizer->memory == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
-    tokenizer->limits = pcre2_match_context_create(tokenizer->memory);
-    pcre2_compile_context *options = pcre2_compile_context_create(tokenizer->memory);
-    if (tokenizer->limits == NULL || options == NULL) {
-        pcre2_compile_context_free(options);
-        FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
-    }
-    pcre2_set_match_limit(tokenizer->limits, TOKENIZER_MATCH_LIMIT);
-    int error;
-    PCRE2_SIZE offset;
-    tokenizer->presplit =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                      PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset, options);
-    pcre2_compile_context_free(options);
-    if (tokenizer->presplit == NULL) {
-        /* The patterns are constants that compile: only memory can be missing. */
-        ASSERT(error == PCRE2_ERROR_HEAP_FAILED);
-        FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
-    }
-    /* If the system gives no executable memory, PCRE2's interpreter does the same, slower. */
-    (void)pcre2_jit_compile(tokenizer->presplit, PCRE2_JIT_COMPLETE);
-    return STATUS_OK;
-}
-
-/* Maps bytes to the id of a normal token while the merges are read. */
-struct create_index {
-    const struct vocab *vocab;
-    uint32_t *slots; /* id + 1; 0 = free; at most half full */
-    size_t mask;
-};
-
-static uint32_t *create_index_slot(const struct create_index *index, struct slice bytes)
-{
-    size_t at = hash_bytes(hash_process_key(), bytes.bytes, bytes.length) & index->mask;
-    while (index->slots[at] != 0 &&
-           !slice_equals(vocab_bytes(index->vocab, index->slots[at] - 1), bytes))
-        at = (at + 1) & index->mask;
-    return &index->slots[at];
-}
-
-static enum status create_index_fill(struct create_index *index, const struct vocab *vocab)
-{
-    index->vocab = vocab;
-    index->mask = 1;
-    while (index->mask + 1 < 2 * (size_t)vocab_size(vocab))
-        index->mask = index->mask * 2 + 1;
-    index->slots = mem_zalloc(index->mask + 1, sizeof(*index->slots));
-    if (index->slots == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
-    for (uint32_t id = 0; id < vocab_size(vocab); id++) {
-        /* The alphabet maps one to one, so different normal tokens have different bytes. */
-        if (vocab_kind(vocab, id) == VOCAB_NORMAL)
-            *create_index_slot(index, vocab_bytes(vocab, id)) = id + 1;
-    }
-    return STATUS_OK;
-}
-
 /* Reads one row "left right" of the merges, in the file's alphabet. */
-static enum status create_merge(struct tokenizer *tokenizer, const struct create_index *index,
-                                struct slice row, uint32_t rank)
+static enum status create_merge(struct tokenizer *tokenizer, struct slice row, uint32_t rank)
 {
+    const struct tokenizer_index *index = &tokenizer->index;
     char bytes[2 * LIMIT_TOKEN_BYTES];
     size_t left;
     size_t right;
@@ -153,13 +59,13 @@ static enum status create_merge(struct tokenizer *tokenizer, const struct create
     if (!vocab_decode(parts[0], bytes, LIMIT_TOKEN_BYTES, &left) ||
         !vocab_decode(parts[1], bytes + left, LIMIT_TOKEN_BYTES, &right) || left == 0 || right == 0)
         FAIL(STATUS_CORRUPT, "merge %u is not of two parts in the byte alphabet", rank);
-    uint32_t left_id = *create_index_slot(index, (struct slice){bytes, left});
-    uint32_t right_id = *create_index_slot(index, (struct slice){bytes + left, right});
-    uint32_t merged_id = *create_index_slot(index, (struct slice){bytes, left + right});
-    if (left_id == 0 || right_id == 0 || merged_id == 0)
+    uint32_t left_id = tokenizer_index_find(index, (struct slice){bytes, left});
+    uint32_t right_id = tokenizer_index_find(index, (struct slice){bytes + left, right});
+    uint32_t merged_id = tokenizer_index_find(index, (struct slice){bytes, left + right});
+    if (left_id == VOCAB_NONE || right_id == VOCAB_NONE || merged_id == VOCAB_NONE)
         FAIL(STATUS_CORRUPT, "merge %u names a token that the vocabulary does not have", rank);
     enum status status =
-        tokenizer_bpe_table_add(&tokenizer->merges, left_id - 1, right_id - 1, rank, merged_id - 1);
+        tokenizer_bpe_table_add(&tokenizer->merges, left_id, right_id, rank, merged_id);
     if (status == STATUS_EXISTS)
         FAIL(STATUS_CORRUPT, "merge %u appears twice", rank);
     return status;
@@ -167,27 +73,36 @@ static enum status create_merge(struct tokenizer *tokenizer, const struct create
 
 static enum status create_merges(struct tokenizer *tokenizer, const struct gguf *gguf)
 {
-    enum status status = STATUS_OK;
-    struct create_index index = {0};
     struct gguf_array rows;
     TRY(gguf_get_array(gguf, "tokenizer.ggml.merges", &rows));
     if (rows.count > LIMIT_GGUF_ARRAY_ELEMENTS)
         FAIL(STATUS_CORRUPT, "more than %d merges", LIMIT_GGUF_ARRAY_ELEMENTS);
-    TRY_OUT(create_index_fill(&index, tokenizer->vocab));
-    TRY_OUT(tokenizer_bpe_table_init(&tokenizer->merges, (size_t)rows.count));
+    TRY(tokenizer_bpe_table_init(&tokenizer->merges, (size_t)rows.count));
     for (uint32_t rank = 0; rank < rows.count; rank++) {
         struct slice row;
-        TRY_OUT(gguf_array_next_string(&rows, &row));
-        TRY_OUT(create_merge(tokenizer, &index, row, rank));
+        TRY(gguf_array_next_string(&rows, &row));
+        TRY(create_merge(tokenizer, row, rank));
     }
+    return STATUS_OK;
+}
+
+static enum status create_bytes(struct tokenizer *tokenizer, const struct gguf *gguf)
+{
+    struct slice name;
+    TRY(gguf_get_string(gguf, "tokenizer.ggml.pre", &name));
+    TRY(tokenizer_presplit_create(&tokenizer->presplit, name));
+    tokenizer->ignores_merges = tokenizer_presplit_ignores_merges(tokenizer->presplit);
+    tokenizer->is_nfc = tokenizer_presplit_is_nfc(tokenizer->presplit);
+    /* The alphabet maps one to one, so different normal tokens have different bytes. */
+    TRY(tokenizer_index_init(&tokenizer->index, tokenizer->vocab, false));
+    TRY(create_merges(tokenizer, gguf));
     for (int byte = 0; byte < 256; byte++) {
         char c = (char)byte;
-        uint32_t id = *create_index_slot(&index, (struct slice){&c, 1});
-        tokenizer->byte_ids[byte] = id != 0 ? id - 1 : VOCAB_NONE;
+        tokenizer->byte_ids[byte] = tokenizer_index_find(&tokenizer->index, (struct slice){&c, 1});
     }
-out:
-    mem_free(index.slots);
-    return status;
+    if (!tokenizer->ignores_merges)
+        tokenizer_index_deinit(&tokenizer->index);
+    return STATUS_OK;
 }
 
 static int create_special_order(const void *left, const void *right)
@@ -258,13 +173,12 @@ enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
     if (tokenizer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
     tokenizer->vocab = vocab;
-    bool adds_blank = false;
-    if (gguf_has(gguf, "tokenizer.ggml.add_space_prefix"))
-        TRY_OUT(gguf_get_bool(gguf, "tokenizer.ggml.add_space_prefix", &adds_blank));
-    if (adds_blank)
-        FAIL_OUT(STATUS_UNSUPPORTED, "tokenizer.ggml.add_space_prefix is not supported");
-    TRY_OUT(create_presplit(tokenizer, gguf));
-    TRY_OUT(create_merges(tokenizer, gguf));
+    for (int byte = 0; byte < 256; byte++)
+        tokenizer->byte_ids[byte] = VOCAB_NONE;
+    if (vocab_model(vocab) == VOCAB_MODEL_PIECES)
+        TRY_OUT(tokenizer_spm_create(&tokenizer->spm, vocab, gguf));
+    else
+        TRY_OUT(create_bytes(tokenizer, gguf));
     TRY_OUT(create_specials(tokenizer));
     *out = tokenizer;
     tokenizer = NULL;
@@ -277,9 +191,9 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
 {
     if (tokenizer == NULL)
         return;
-    pcre2_code_free(tokenizer->presplit);
-    pcre2_match_context_free(tokenizer->limits);
-    pcre2_general_context_free(tokenizer->memory);
+    tokenizer_spm_destroy(tokenizer->spm);
+    tokenizer_presplit_destroy(tokenizer->presplit);
+    tokenizer_index_deinit(&tokenizer->index);
     tokenizer_bpe_table_deinit(&tokenizer->merges);
     mem_free(tokenizer->specials.items);
     mem_free(tokenizer);
@@ -331,6 +245,11 @@ static bool mark_is_one(const struct vocab *vocab, uint32_t id,
 
 static bool mark_is_made(const struct tokenizer *tokenizer, uint32_t id)
 {
+    if (tokenizer->spm != NULL)
+        return tokenizer_spm_makes(tokenizer->spm, id);
+    /* A piece that is a token may be taken whole. */
+    if (tokenizer->ignores_merges && vocab_kind(tokenizer->vocab, id) == VOCAB_NORMAL)
+        return true;
     for (size_t i = 0; i <= tokenizer->merges.mask; i++) {
         const struct tokenizer_bpe_merge *merge = &tokenizer->merges.slots[i];
         if (merge->rank != TOKENIZER_BPE_NONE && merge->merged == id)
@@ -391,20 +310,46 @@ bool tokenizer_is_mark(const struct tokenizer *tokenizer, uint32_t id)
     return false;
 }
 
+/* --- bounds of the number of ids --- */
+
+/* Whether U+2581 is at `at`: SentencePiece writes a blank so, and takes both for the same. */
+static bool encode_is_blank_mark(struct slice text, size_t at)
+{
+    return text.length - at >= 3 && memcmp(text.bytes + at, "\xe2\x96\x81", 3) == 0;
+}
+
+/* Whether a character may be another one in normal form: it is a mark or has other forms, which
+ * nothing below U+0300 has, or the next character may be a mark. */
+static bool fewest_may_change(struct slice text, size_t at, size_t end)
+{
+    static const unsigned char lead = 0xcc; /* of U+0300 */
+    return (unsigned char)text.bytes[at] >= lead ||
+           (end < text.length && (unsigned char)text.bytes[end] >= lead);
+}
+
 /* Counts the fewest tokens that can cover the text if each is as long as the longest token with its
  * first byte. It always takes the token that reaches furthest. Bytes without a token are
- * skipped. */
-size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
+ * skipped, and characters that may change before they are merged. */
+static size_t fewest_bytes(const struct tokenizer *tokenizer, struct slice text)
 {
     size_t fewest = 0;
     size_t kept = 0;    /* bytes so far that have a token */
     size_t covered = 0; /* of these, covered by `fewest` tokens */
     size_t reach = 0;
+    size_t end = 0; /* of the character */
+    bool may_change = false;
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.bytes[i];
-        if (kept + tokenizer->longest[byte] > reach)
-            reach = kept + tokenizer->longest[byte];
-        if (tokenizer->byte_ids[byte] == VOCAB_NONE)
+        if (tokenizer->is_nfc && i == end) {
+            do {
+                end++;
+            } while (end < text.length && ((unsigned char)text.bytes[end] & 0xc0) == 0x80);
+            may_change = fewest_may_change(text, i, end);
+        }
+        size_t longest = may_change ? tokenizer->token_bytes_max : tokenizer->longest[byte];
+        if (kept + longest > reach)
+            reach = kept + longest;
+        if (may_change || tokenizer->byte_ids[byte] == VOCAB_NONE)
             continue;
         if (kept == covered) {
             fewest++;
@@ -415,18 +360,46 @@ size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
     return fewest;
 }
 
+/* Pieces may begin with a blank that the text does not have, so only their greatest length counts.
+ * A U+2581 in the text is one byte in a piece. */
+static size_t fewest_pieces(const struct tokenizer *tokenizer, struct slice text)
+{
+    size_t bytes = 0;
+    if (!tokenizer_spm_has_bytes(tokenizer->spm))
+        return 0; /* one unknown token stands for any text */
+    for (size_t i = 0; i < text.length; bytes++)
+        i += encode_is_blank_mark(text, i) ? 3 : 1;
+    return bytes / tokenizer->token_bytes_max;
+}
+
+size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
+{
+    return tokenizer->spm != NULL ? fewest_pieces(tokenizer, text) : fewest_bytes(tokenizer, text);
+}
+
+size_t tokenizer_most(const struct tokenizer *tokenizer, struct slice text)
+{
+    if (tokenizer->is_nfc)
+        return TOKENIZER_NFC_GROWTH * text.length;
+    return vocab_adds_blank(tokenizer->vocab) ? 2 * text.length : text.length;
+}
+
 /* --- encoding --- */
 
 struct tokenizer_encoding {
     const struct tokenizer *tokenizer;
-    pcre2_match_data *match;
+    struct tokenizer_presplit_cut *cut; /* NULL for pieces */
     struct tokenizer_bpe_scratch scratch;
-    uint32_t *symbols; /* the tokens of one piece, [symbol_capacity] */
+    struct tokenizer_nfc nfc;
+    struct tokenizer_spm_work spm;
+    struct buffer plain;          /* the text with blanks for U+2581, if it has any */
+    struct tokenizer_span *spans; /* of `plain` */
+    uint32_t *symbols;            /* the tokens of one piece, [symbol_capacity] */
     size_t symbol_capacity;
     uint32_t *ids; /* the caller's, [capacity] */
     size_t capacity;
     size_t count;
-    uint64_t steps; /* bytes examined, matches and pieces so far, for tests of the cost */
+    uint64_t steps; /* bytes examined and pieces so far, for tests of the cost */
 };
 
 static enum status encode_over(const struct tokenizer_encoding *encoding)
@@ -466,6 +439,11 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
     encoding->steps += 1 + length;
+    if (tokenizer->ignores_merges) {
+        uint32_t id = tokenizer_index_find(&tokenizer->index, (struct slice){bytes, length});
+        if (id != VOCAB_NONE)
+            return encode_id(encoding, id);
+    }
     TRY(encode_reserve(encoding, length));
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
@@ -485,44 +463,17 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
     return STATUS_OK;
 }
 
-/* Finds one match at or after `offset`; `*end` is 0 when there is none. */
-static enum status encode_match(struct tokenizer_encoding *encoding, struct slice text,
-                                size_t offset, size_t *start, size_t *end)
-{
-    const struct tokenizer *tokenizer = encoding->tokenizer;
-    int rc = pcre2_match(tokenizer->presplit, (PCRE2_SPTR)text.bytes, text.length, offset,
-                         PCRE2_NO_UTF_CHECK, encoding->match, tokenizer->limits);
-    *end = 0;
-    encoding->steps++;
-    if (rc == PCRE2_ERROR_NOMATCH)
-        return STATUS_OK;
-    if (rc == PCRE2_ERROR_NOMEMORY)
-        FAIL(STATUS_NO_MEMORY, "no memory to split %zu bytes into pieces", text.length);
-    if (rc < 0)
-        FAIL(STATUS_LIMIT, "the text cannot be split into pieces (%d)", rc);
-    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(encoding->match);
-    ASSERT(range[1] > range[0]);
-    *start = range[0];
-    *end = range[1];
-    return STATUS_OK;
-}
-
-/* Encodes valid UTF-8 without specials. PCRE2 does not check that it is valid, because a check at
- * each match would be quadratic. */
+/* Encodes valid UTF-8 without specials. */
 static enum status encode_valid(struct tokenizer_encoding *encoding, struct slice text)
 {
-    size_t offset = 0;
-    while (offset < text.length) {
-        size_t start;
-        size_t end;
-        TRY(encode_match(encoding, text, offset, &start, &end));
-        if (end == 0)
-            start = end = text.length;
-        if (start > offset)
-            TRY(encode_piece(encoding, text.bytes + offset, start - offset));
-        if (end > start)
-            TRY(encode_piece(encoding, text.bytes + start, end - start));
-        offset = end;
+    struct slice piece;
+    if (encoding->tokenizer->is_nfc)
+        TRY(tokenizer_nfc_apply(&encoding->nfc, text, &text));
+    tokenizer_presplit_start(encoding->cut, text);
+    TRY(tokenizer_presplit_next(encoding->cut, &piece));
+    while (piece.length > 0) {
+        TRY(encode_piece(encoding, piece.bytes, piece.length));
+        TRY(tokenizer_presplit_next(encoding->cut, &piece));
     }
     return STATUS_OK;
 }
@@ -532,6 +483,9 @@ static enum status encode_valid(struct tokenizer_encoding *encoding, struct slic
 static enum status encode_run(struct tokenizer_encoding *encoding, struct slice text)
 {
     size_t at = 0;
+    if (encoding->tokenizer->spm != NULL)
+        return tokenizer_spm_encode(encoding->tokenizer->spm, &encoding->spm, text, encoding->ids,
+                                    encoding->capacity, &encoding->count);
     while (at < text.length) {
         size_t good = at;
         for (size_t run = 1; run > 0 && good < text.length; good += run)
@@ -648,21 +602,57 @@ static void encode_check_spans(struct slice text, const struct tokenizer_span *s
     }
 }
 
+/* Puts a blank in place of each U+2581, and moves the spans along. */
+static enum status encode_plain(struct tokenizer_encoding *encoding, struct slice *text,
+                                const struct tokenizer_span **spans, size_t span_count)
+{
+    size_t first = 0;
+    while (first < text->length && !encode_is_blank_mark(*text, first))
+        first++;
+    if (first == text->length)
+        return STATUS_OK;
+    encoding->spans = mem_alloc((span_count + 1) * sizeof(*encoding->spans));
+    if (encoding->spans == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory to encode a text");
+    size_t begun = 0; /* spans of which the beginning was passed */
+    size_t ended = 0;
+    for (size_t at = 0;;) {
+        for (; begun < span_count && (*spans)[begun].offset <= at; begun++)
+            encoding->spans[begun].offset = encoding->plain.length;
+        for (; ended < begun && (*spans)[ended].offset + (*spans)[ended].length <= at; ended++)
+            encoding->spans[ended].length = encoding->plain.length - encoding->spans[ended].offset;
+        if (at == text->length)
+            break;
+        bool is_mark = encode_is_blank_mark(*text, at);
+        buffer_append(&encoding->plain, is_mark ? " " : text->bytes + at, 1);
+        at += is_mark ? 3 : 1;
+    }
+    *text = buffer_slice(&encoding->plain);
+    *spans = encoding->spans;
+    return encoding->plain.status;
+}
+
 static enum status encode_begin(struct tokenizer_encoding *encoding,
                                 const struct tokenizer *tokenizer)
 {
     encoding->tokenizer = tokenizer;
     tokenizer_bpe_scratch_init(&encoding->scratch);
-    encoding->match = pcre2_match_data_create(1, tokenizer->memory);
-    if (encoding->match == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory to encode a text");
-    return STATUS_OK;
+    tokenizer_nfc_init(&encoding->nfc);
+    tokenizer_spm_work_init(&encoding->spm);
+    buffer_init(&encoding->plain, SIZE_MAX / 2);
+    if (tokenizer->presplit == NULL)
+        return STATUS_OK;
+    return tokenizer_presplit_begin(&encoding->cut, tokenizer->presplit);
 }
 
 static void encode_end(struct tokenizer_encoding *encoding)
 {
-    pcre2_match_data_free(encoding->match);
+    tokenizer_presplit_end(encoding->cut);
     tokenizer_bpe_scratch_deinit(&encoding->scratch);
+    tokenizer_nfc_deinit(&encoding->nfc);
+    tokenizer_spm_work_deinit(&encoding->spm);
+    buffer_deinit(&encoding->plain);
+    mem_free(encoding->spans);
     mem_free(encoding->symbols);
 }
 
@@ -673,6 +663,8 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice tex
     encode_check_spans(text, spans, span_count);
     struct tokenizer_encoding encoding = {.ids = ids, .capacity = capacity};
     enum status status = encode_begin(&encoding, tokenizer);
+    if (status == STATUS_OK && tokenizer->spm != NULL)
+        status = encode_plain(&encoding, &text, &spans, span_count);
     if (status == STATUS_OK)
         status = encode_text(&encoding, text, spans, span_count);
     *count = status == STATUS_OK ? encoding.count : 0;

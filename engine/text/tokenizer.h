@@ -1,11 +1,13 @@
-/* tokenizer: text → token ids, by byte-level BPE with the pre-split that the model file names.
+/* tokenizer: text → token ids, by byte-level BPE with the pre-split that the model file names, or
+ * by SentencePiece's BPE.
  *
- * Owns:     merge ranks, the look-up from bytes to ids, the compiled pre-split (PCRE2).
- * Thread:   made at the start. Any thread may encode, because each call has its own match data.
+ * Owns:     merge ranks, special tokens, the pre-split or the pieces.
+ * Thread:   made at the start. Any thread may encode, because each call has its own memory.
  * Cost:     O(n log n) in the text's bytes for any text: 50 to 100 ns a byte, 750 ns a byte if 4 MB
  *           are one word. Scratch memory is on the heap and freed. Other tenants' texts can run
  *           meanwhile (turns_spend).
- * Not here: ids → bytes (vocab), templates (chat_template). Pre-splits are rows of presplits.def.
+ * Not here: ids → bytes (vocab), templates (chat_template), one piece's merges (tokenizer_bpe),
+ *           cutting into pieces (tokenizer_presplit), SentencePiece (tokenizer_spm).
  */
 #pragma once
 
@@ -18,8 +20,8 @@
 
 struct tokenizer;
 
-/* Borrows `vocab`. UNSUPPORTED for a tokenizer model or a pre-split that is not supported; the
- * message names it. CORRUPT for wrong merges; NO_MEMORY. */
+/* Borrows `vocab`. UNSUPPORTED for a pre-split that is not supported; the message names it. CORRUPT
+ * for wrong merges or scores; NO_MEMORY. */
 enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
                              const struct gguf *gguf);
 void tokenizer_destroy(struct tokenizer *tokenizer);
@@ -54,6 +56,9 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice tex
  * each byte. It takes one pass, about a nanosecond for each byte. A text whose bound exceeds the
  * context need not be encoded. */
 size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text);
+
+/* Returns an upper bound of the number of ids of a text. */
+size_t tokenizer_most(const struct tokenizer *tokenizer, struct slice text);
 
 static inline struct tokenizer_span tokenizer_everywhere(struct slice text)
 {

@@ -45,6 +45,7 @@ LIBRARIES = {
     r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z]+/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/([a-z]+/)?[a-z_]+\.[ch]",
     r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/[a-z]+/(certificate|issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
+    r"utf8proc\.h": r"engine/text/tokenizer_nfc\.c",
     r"jwt\.h": r"auth/identity/auth_jwt\.c",
     r"hiredis": r"auth/ledger/redis_link\.c",
     r"cu[a-z_]+\.h": r"kernels/cuda/.*",
@@ -52,7 +53,7 @@ LIBRARIES = {
 }
 
 # Of these, the libraries that one file has, or two; the others are in the files whose job they are.
-FEW_FILES = ("h2o(\\.h|/)", "khash\\.h|htslib/", "pcre2\\.h", "jwt\\.h", "hiredis")
+FEW_FILES = ("h2o(\\.h|/)", "khash\\.h|htslib/", "pcre2\\.h", "utf8proc\\.h", "jwt\\.h", "hiredis")
 
 FILE_LINES_MAX = 1200
 HEADER_LINES_MAX = 300

@@ -326,7 +326,7 @@ static void expect_refused(const struct text_file *file, enum status want, const
 static void bad_files_are_refused(void **state)
 {
     (void)state;
-    expect_refused(&(struct text_file){.pre = "llama-bpe"}, STATUS_UNSUPPORTED, "'llama-bpe'");
+    expect_refused(&(struct text_file){.pre = "no-such"}, STATUS_UNSUPPORTED, "'no-such'");
     expect_refused(&(struct text_file){.merges = {"ab"}}, STATUS_CORRUPT, "merge 0");
     expect_refused(&(struct text_file){.merges = {"a b", "a"}}, STATUS_CORRUPT, "merge 1");
     expect_refused(&(struct text_file){.merges = {"ab c"}}, STATUS_CORRUPT, "vocabulary");
@@ -355,23 +355,48 @@ static void a_merge_twice_is_refused(void **state)
     }
 }
 
-static void a_blank_in_front_is_refused(void **state)
+/* Of a pre-split that ignores merges, a piece that is a token is taken whole. */
+static void a_whole_piece_needs_no_merges(void **state)
 {
     (void)state;
-    for (uint8_t adds = 0; adds <= 1; adds++) {
-        struct gguf_writer writer;
-        struct made made;
-        gguf_writer_init(&writer);
-        text_file_keys(&writer, &(struct text_file){0});
-        gguf_writer_bool(&writer, "tokenizer.ggml.add_space_prefix", adds);
-        gguf_writer_finish(&writer, &made.bytes);
-        gguf_writer_deinit(&writer);
-        assert_int_equal(gguf_parse(&made.gguf, made.bytes.bytes, made.bytes.length), STATUS_OK);
-        assert_int_equal(vocab_create(&made.vocab, made.gguf), STATUS_OK);
-        assert_int_equal(tokenizer_create(&made.tokenizer, made.vocab, made.gguf),
-                         adds != 0 ? STATUS_UNSUPPORTED : STATUS_OK);
-        unmake(&made);
-    }
+    /* No merge makes "abc" of "ab" and "c". */
+    struct text_file file = {.merges = {"a b"},
+                             .extras = {{"abc", 1},
+                                        {"\xc4\xa0"
+                                         "abc",
+                                         3}}};
+    struct made made;
+    file.pre = "llama-bpe";
+    assert_int_equal(make(&made, &file), STATUS_OK);
+    expect_tokens(&made, "abc", "abc");
+    expect_tokens(&made, "abcd", "ab|c|d");
+    expect_tokens(&made, " abc", " |ab|c"); /* a control token is not taken */
+    unmake(&made);
+    file.pre = "qwen2";
+    assert_int_equal(make(&made, &file), STATUS_OK);
+    expect_tokens(&made, "abc", "ab|c");
+    unmake(&made);
+}
+
+static void a_normal_form_is_taken(void **state)
+{
+    (void)state;
+    /* U+00C3 U+00A9 in the alphabet: the two bytes of U+00E9. */
+    struct text_file file = {.pre = "qwen2", .merges = {"\xc3\x83 \xc2\xa9"}};
+    struct made made;
+    assert_int_equal(make(&made, &file), STATUS_OK);
+    expect_tokens(&made, "e\xcc\x81", "\xc3\xa9");
+    expect_tokens(&made, "xe\xcc\x81\x80", "x|\xc3\xa9|\x80");
+    assert_int_equal(tokenizer_fewest(made.tokenizer, SLICE("e\xcc\x81")), 0);
+    assert_int_equal(tokenizer_fewest(made.tokenizer, SLICE("xxe\xcc\x81")), 2);
+    /* U+0958 becomes two characters of three bytes, so six tokens. */
+    expect_tokens(&made, "\xe0\xa5\x98", "\xe0|\xa4|\x95|\xe0|\xa4|\xbc");
+    assert_true(tokenizer_most(made.tokenizer, SLICE("\xe0\xa5\x98")) >= 6);
+    unmake(&made);
+    file.pre = "llama-bpe";
+    assert_int_equal(make(&made, &file), STATUS_OK);
+    expect_tokens(&made, "e\xcc\x81", "e|\xcc|\x81");
+    unmake(&made);
 }
 
 /* --- bounds --- */
@@ -416,7 +441,8 @@ static uint64_t hostile_steps(struct slice text, size_t capacity, enum status wa
     assert_non_null(encoding.ids);
     assert_int_equal(encode_begin(&encoding, model_tokenizer), STATUS_OK);
     assert_int_equal(encode_text(&encoding, text, &all, 1), want);
-    uint64_t steps = encoding.steps + encoding.scratch.steps;
+    uint64_t steps =
+        encoding.steps + encoding.scratch.steps + tokenizer_presplit_steps(encoding.cut);
     encode_end(&encoding);
     free(encoding.ids);
     return steps;
@@ -438,34 +464,6 @@ static void hostile_texts_cost_n_log_n(void **state)
         if (steps > (uint64_t)HOSTILE_BYTES * (2 * (2 * 21 + 2) + 17 + 4))
             fail_msg("'%s' repeated costs %llu steps", units[i], (unsigned long long)steps);
     }
-}
-
-/* Where there is no executable memory PCRE2 interprets: the same pieces, within the same limit. */
-static void the_interpreter_does_the_same(void **state)
-{
-    (void)state;
-    static const char *const units[] = {" ", "a", "\xcc\x81", "'", "  1", "\xe2\x80\x83", "a \n"};
-    struct tokenizer interpreted = *model_tokenizer;
-    int error;
-    PCRE2_SIZE offset;
-    interpreted.presplit = pcre2_compile((PCRE2_SPTR)TOKENIZER_PRESPLITS[1].pattern,
-                                         PCRE2_ZERO_TERMINATED, PCRE2_UTF, &error, &offset, NULL);
-    assert_non_null(interpreted.presplit);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        struct slice text = hostile_text(units[i]);
-        size_t want_count;
-        size_t count;
-        uint32_t *want = encode_all(text, &want_count);
-        uint32_t *ids = malloc(text.length * sizeof *ids);
-        assert_non_null(ids);
-        assert_int_equal(tokenizer_encode(&interpreted, text, NULL, 0, ids, text.length, &count),
-                         STATUS_OK);
-        assert_int_equal(count, want_count);
-        assert_memory_equal(ids, want, count * sizeof *ids);
-        free(ids);
-        free(want);
-    }
-    pcre2_code_free(interpreted.presplit);
 }
 
 static void what_cannot_fit_is_not_merged(void **state)
@@ -554,10 +552,10 @@ int main(void)
         cmocka_unit_test(byte_tokens_fill_in),
         cmocka_unit_test(bad_files_are_refused),
         cmocka_unit_test(a_merge_twice_is_refused),
-        cmocka_unit_test(a_blank_in_front_is_refused),
+        cmocka_unit_test(a_whole_piece_needs_no_merges),
+        cmocka_unit_test(a_normal_form_is_taken),
         cmocka_unit_test(capacity_is_kept),
         cmocka_unit_test(hostile_texts_cost_n_log_n),
-        cmocka_unit_test(the_interpreter_does_the_same),
         cmocka_unit_test(what_cannot_fit_is_not_merged),
         cmocka_unit_test(what_cannot_fit_is_known_before),
         cmocka_unit_test(every_failing_allocation_is_survived),
