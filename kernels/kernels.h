@@ -4,7 +4,8 @@
  * Thread:   one caller at a time (the engine thread), which works as thread 0; an operation returns
  *           when all threads are done.
  * Cost:     operations never allocate; scratch is sized by kernels_options.rows_max.
- * Not here: what a model is, which rows go together (engine).
+ * Not here: what a model is, which rows go together (engine); operations on single rows
+ *           (kernels_rows.h).
  *
  * Batch invariance, in every table: the bits of a row of any result depend on that row's inputs
  * alone. They never depend on the other rows, on how rows are divided into calls, or on the number
@@ -21,6 +22,7 @@
 
 #include "config/base/status.h"
 #include "kernels/kernels_kv.h"
+#include "kernels/kernels_rows.h"
 #include "kernels/kernels_trial.h"
 #include "kernels/tensor.h"
 
@@ -97,31 +99,11 @@ void kernels_weight_destroy(struct kernels *kernels, struct weight *weight);
 
 /* --- operations --- */
 
-/* out[r] = row tokens[r] of the embedding table, as float32. */
-struct embed_args {
-    const struct weight *table; /* rows = vocabulary, cols = width */
-    const uint32_t *tokens;     /* [rows] */
-    uint32_t rows;
-    float *out; /* [rows][table->cols] */
-};
-void kernels_embed(struct kernels *kernels, const struct embed_args *args);
-
-/* y = x ÷ sqrt(mean(x²) + epsilon) × weight (Zhang and Sennrich 2019). y may be x. */
-struct rmsnorm_args {
-    const float *x;      /* [rows][cols] */
-    const float *weight; /* [cols] */
-    float *y;            /* [rows][cols] */
-    uint32_t rows;
-    uint32_t cols;
-    float epsilon;
-};
-void kernels_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
-
 enum { LINEAR_WEIGHTS_MAX = 3 };
 
 /* y[i] = x · weights[i]ᵀ (or y[i] += …), for up to three matrices over the same input, so that the
- * input is quantised once (q, k, v; gate, up). The norm before it and the gate after it can be part
- * of the call, with the bits of the separate operations. */
+ * input is quantised once (q, k, v; gate, up). The norm before it and the activation after
+ * it can be part of the call, with the bits of the separate operations. */
 struct linear_args {
     const float *x; /* [rows][cols of every weight] */
     uint32_t rows;
@@ -129,36 +111,12 @@ struct linear_args {
     const struct weight *weights[LINEAR_WEIGHTS_MAX];
     float *y[LINEAR_WEIGHTS_MAX]; /* [rows][weights[i]->rows] */
     bool accumulate;
-    /* Two matrices of one shape: y[0] = silu(x · weights[0]ᵀ) × (x · weights[1]ᵀ), y[1] unused. */
-    bool is_gated;
-    const float *norm; /* [cols]; if not NULL, the input is kernels_rmsnorm of x */
+    /* Of two matrices of one shape: y[0] = act(x · weights[0]ᵀ, x · weights[1]ᵀ), y[1] unused. */
+    enum act_kind act;
+    const float *norm; /* [cols]; if not NULL, the input is kernels_norm of x */
     float epsilon;     /* of the norm */
 };
 void kernels_linear(struct kernels *kernels, const struct linear_args *args);
-
-/* table[r][i] = {cos, sin} of position × frequency; once a step for all layers. */
-struct rope_table_args {
-    const uint32_t *positions; /* [rows] */
-    const float *frequencies;  /* [pairs] */
-    uint32_t rows;
-    uint32_t pairs; /* rotated dimensions ÷ 2 */
-    float *table;   /* [rows][pairs][2] */
-};
-void kernels_rope_table(struct kernels *kernels, const struct rope_table_args *args);
-
-/* Rotary position embedding in place (Su et al. 2021). ROPE_INTERLEAVED pairs dimensions
- * (0,1)(2,3)…, as GGUF files of the llama architecture do; ROPE_HALVES pairs (0,n/2)(1,n/2+1)…. */
-enum rope_pairing { ROPE_INTERLEAVED, ROPE_HALVES };
-struct rope_args {
-    float *x; /* [rows][heads][head_dim] */
-    const float *table;
-    uint32_t rows;
-    uint32_t heads;
-    uint32_t head_dim;
-    uint32_t pairs;
-    enum rope_pairing pairing;
-};
-void kernels_rope(struct kernels *kernels, const struct rope_args *args);
 
 enum { KV_WRITE_ROPES = 2 };
 
@@ -208,25 +166,6 @@ struct attention_args {
 };
 void kernels_attention(struct kernels *kernels, const struct attention_args *args);
 
-/* gate = silu(gate) × up, silu(x) = x ÷ (1 + e^-x) (Shazeer 2020, SwiGLU). */
-struct silu_mul_args {
-    float *gate;     /* [rows][cols] */
-    const float *up; /* [rows][cols] */
-    uint32_t rows;
-    uint32_t cols;
-};
-void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
-
-/* to[i] = from[order[i]]: rows of `cols` floats. The areas do not overlap. */
-struct gather_args {
-    float *to;
-    const float *from;
-    const uint32_t *order; /* [rows] */
-    uint32_t rows;
-    uint32_t cols;
-};
-void kernels_gather(struct kernels *kernels, const struct gather_args *args);
-
 /* Opens the connections between the ranks. All ranks call it at the same time, before the first
  * sum. */
 enum status kernels_ranks_open(struct kernels *kernels);
@@ -250,16 +189,6 @@ struct all_gather_args {
     uint32_t cols;
 };
 void kernels_all_gather(struct kernels *kernels, const struct all_gather_args *args);
-
-/* Of one row of logits: the greatest value, its first index, and log Σ e^x summed in a fixed order.
- */
-struct logits_stats {
-    float max;
-    uint32_t argmax;
-    float log_sum_exp;
-};
-void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
-                          uint32_t vocab, struct logits_stats *out /* [rows] */);
 
 /* Runs `each` for `count` indexes on at most `threads_max` compute threads. Each thread runs a
  * contiguous range in order. Returns when all are done. */

@@ -68,13 +68,13 @@ struct kernels_ops {
     enum status (*step_end)(struct kernels *kernels);
 
     void (*embed)(struct kernels *kernels, const struct embed_args *args);
-    void (*rmsnorm)(struct kernels *kernels, const struct rmsnorm_args *args);
+    void (*norm)(struct kernels *kernels, const struct norm_args *args);
     void (*linear)(struct kernels *kernels, const struct linear_args *args);
     void (*rope_table)(struct kernels *kernels, const struct rope_table_args *args);
     void (*rope)(struct kernels *kernels, const struct rope_args *args);
     void (*kv_write)(struct kernels *kernels, const struct kv_write_args *args);
     void (*attention)(struct kernels *kernels, const struct attention_args *args);
-    void (*silu_mul)(struct kernels *kernels, const struct silu_mul_args *args);
+    void (*act)(struct kernels *kernels, const struct act_args *args);
     void (*gather)(struct kernels *kernels, const struct gather_args *args);
     enum status (*ranks_open)(struct kernels *kernels);
     void (*all_reduce)(struct kernels *kernels, const struct all_reduce_args *args);

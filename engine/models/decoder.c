@@ -267,7 +267,7 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
                                                          .count = 2,
                                                          .weights = {&layer->gate, &layer->up},
                                                          .y = {decoder->hidden},
-                                                         .is_gated = true,
+                                                         .act = ACT_SILU_MUL,
                                                          .norm = layer->ffn_norm,
                                                          .epsilon = model->config.norm_epsilon});
     forward_add(model, decoder->hidden, &layer->down, rows);

@@ -35,7 +35,7 @@ enum {
 #define TABLE_SHARED_ALL UINT32_MAX
 #define TABLE_NO_ROW     UINT32_MAX
 
-/* What input_pack packs: x, or rmsnorm of x, with the same bits. */
+/* What input_pack packs: x, or the norm of x, with the same bits. */
 struct table_input {
     const float *x; /* [rows][cols] */
     uint32_t rows;
@@ -112,9 +112,9 @@ struct kernel_table {
     void (*attention)(const struct table_attention *call);
 
     /* Over rows [begin, end). */
-    void (*rmsnorm)(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+    void (*norm)(const struct norm_args *args, uint32_t begin, uint32_t end);
     void (*rope)(const struct rope_args *args, uint32_t begin, uint32_t end);
-    void (*silu_mul)(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+    void (*act)(const struct act_args *args, uint32_t begin, uint32_t end);
     void (*kv_write)(const struct kv_write_args *args, uint32_t begin, uint32_t end);
     /* Packs a full open group [n][16] into a group of a K tile of 4-bit codes. */
     void (*keys_pack)(const uint16_t *open, uint32_t n, void *group);

@@ -40,7 +40,7 @@ static __device__ float linear_scale(float max, float *undo)
     return __uint_as_float(exponent << 23);
 }
 
-/* Returns the norm's factor of a row: the sum of k_rmsnorm_f32_cuda, with its bits. */
+/* Returns the norm's factor of a row: the sum of k_norm_f32_cuda, with its bits. */
 static __device__ float linear_norm(const struct linear_input *input, uint32_t row)
 {
     const float *x = input->x + (size_t)row * input->cols;
@@ -281,7 +281,7 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
     float *y[LINEAR_WEIGHTS_MAX];
     ASSERT(args->rows <= backend->options.rows_max);
     ASSERT(args->weights[0]->cols <= backend->options.cols_max);
-    if (args->is_gated) {
+    if (args->act != ACT_NONE) {
         ASSERT(args->count == 2);
         ASSERT(!args->accumulate);
         ASSERT(args->weights[0]->rows == args->weights[1]->rows);
@@ -293,13 +293,13 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
         if (cuda_weight_form(&forms[i], weight->type, weight->rows, weight->cols, weight->group) !=
             STATUS_OK)
             return; /* such a weight was never created */
-        y[i] = i == 1 && args->is_gated ? backend->gated : args->y[i];
+        y[i] = i == 1 && args->act != ACT_NONE ? backend->gated : args->y[i];
     }
     if (args->rows > 0)
         linear_all(backend, args, forms, y);
-    if (args->is_gated) {
-        const struct silu_mul_args gated = {args->y[0], backend->gated, args->rows,
-                                            args->weights[0]->rows};
-        cuda_silu_mul(backend, &gated);
+    if (args->act != ACT_NONE) {
+        const struct act_args gated = {ACT_SILU_MUL, args->y[0], backend->gated, args->rows,
+                                       args->weights[0]->rows};
+        cuda_act(backend, &gated);
     }
 }

@@ -15,7 +15,7 @@ static __device__ size_t rows_element()
     return (size_t)blockIdx.x * CUDA_MACHINE_BLOCK + threadIdx.x;
 }
 
-__global__ void k_rmsnorm_f32_cuda(struct rmsnorm_args args)
+__global__ void k_norm_f32_cuda(struct norm_args args)
 {
     cuda_machine_begin();
     const float *x = args.x + (size_t)blockIdx.x * args.cols;
@@ -29,10 +29,10 @@ __global__ void k_rmsnorm_f32_cuda(struct rmsnorm_args args)
         y[i] = x[i] * scale * args.weight[i];
 }
 
-extern "C" void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args)
+extern "C" void cuda_norm(struct cuda_backend *backend, const struct norm_args *args)
 {
-    cuda_backend_launch_early(backend, "rmsnorm", dim3(args->rows), CUDA_MACHINE_BLOCK,
-                              k_rmsnorm_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "norm", dim3(args->rows), CUDA_MACHINE_BLOCK,
+                              k_norm_f32_cuda, *args);
 }
 
 /* As in kernels/cpu/ops: the angle is a float32 product, its cosine rounded once from double. */
@@ -81,20 +81,20 @@ extern "C" void cuda_rope(struct cuda_backend *backend, const struct rope_args *
                               CUDA_MACHINE_BLOCK, k_rope_f32_cuda, *args);
 }
 
-__global__ void k_silu_mul_f32_cuda(struct silu_mul_args args)
+__global__ void k_act_f32_cuda(struct act_args args)
 {
     cuda_machine_begin();
     const size_t i = rows_element();
     if (i >= (size_t)args.rows * args.cols)
         return;
-    const float gate = args.gate[i];
-    args.gate[i] = gate / (1 + expf(-gate)) * args.up[i];
+    const float x = args.x[i];
+    args.x[i] = x / (1 + expf(-x)) * args.up[i];
 }
 
-extern "C" void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args)
+extern "C" void cuda_act(struct cuda_backend *backend, const struct act_args *args)
 {
-    cuda_backend_launch_early(backend, "silu_mul", rows_blocks((size_t)args->rows * args->cols),
-                              CUDA_MACHINE_BLOCK, k_silu_mul_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "act", rows_blocks((size_t)args->rows * args->cols),
+                              CUDA_MACHINE_BLOCK, k_act_f32_cuda, *args);
 }
 
 __global__ void k_gather_f32_cuda(struct gather_args args)

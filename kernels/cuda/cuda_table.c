@@ -195,11 +195,11 @@ static void table_embed(struct kernels *kernels, const struct embed_args *args)
     cuda_embed(kernels->device, &own);
 }
 
-static void table_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+static void table_norm(struct kernels *kernels, const struct norm_args *args)
 {
-    struct rmsnorm_args own = *args;
+    struct norm_args own = *args;
     own.rows = cuda_step_rows(kernels->device, args->rows);
-    cuda_rmsnorm(kernels->device, &own);
+    cuda_norm(kernels->device, &own);
 }
 
 static void table_linear(struct kernels *kernels, const struct linear_args *args)
@@ -245,11 +245,11 @@ static void table_attention(struct kernels *kernels, const struct attention_args
     cuda_attention(kernels->device, &own);
 }
 
-static void table_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+static void table_act(struct kernels *kernels, const struct act_args *args)
 {
-    struct silu_mul_args own = *args;
+    struct act_args own = *args;
     own.rows = cuda_step_rows(kernels->device, args->rows);
-    cuda_silu_mul(kernels->device, &own);
+    cuda_act(kernels->device, &own);
 }
 
 static void table_gather(struct kernels *kernels, const struct gather_args *args)
@@ -422,13 +422,13 @@ const struct kernels_ops cuda_ops = {
     .step_run = table_step_run,
     .step_end = table_step_end,
     .embed = table_embed,
-    .rmsnorm = table_rmsnorm,
+    .norm = table_norm,
     .linear = table_linear,
     .rope_table = table_rope_table,
     .rope = table_rope,
     .kv_write = table_kv_write,
     .attention = table_attention,
-    .silu_mul = table_silu_mul,
+    .act = table_act,
     .gather = table_gather,
     .ranks_open = table_ranks_open,
     .all_reduce = table_all_reduce,

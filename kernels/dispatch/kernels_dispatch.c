@@ -273,9 +273,9 @@ void kernels_embed(struct kernels *kernels, const struct embed_args *args)
     kernels->ops->embed(kernels, args);
 }
 
-void kernels_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+void kernels_norm(struct kernels *kernels, const struct norm_args *args)
 {
-    kernels->ops->rmsnorm(kernels, args);
+    kernels->ops->norm(kernels, args);
 }
 
 void kernels_linear(struct kernels *kernels, const struct linear_args *args)
@@ -303,9 +303,9 @@ void kernels_attention(struct kernels *kernels, const struct attention_args *arg
     kernels->ops->attention(kernels, args);
 }
 
-void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+void kernels_act(struct kernels *kernels, const struct act_args *args)
 {
-    kernels->ops->silu_mul(kernels, args);
+    kernels->ops->act(kernels, args);
 }
 
 void kernels_gather(struct kernels *kernels, const struct gather_args *args)

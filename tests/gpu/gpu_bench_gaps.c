@@ -38,8 +38,13 @@ static void gaps_linear(const float *x, const float *norm, const struct weight *
 static void gaps_layer(const struct weight *weights, uint32_t layer)
 {
     struct cuda_backend *device = gpu_bench.device;
-    struct rope_args k = {
-        gaps.k, gaps.angles, 1, gaps.kv_heads, gaps.head_dim, gaps.head_dim / 2, ROPE_INTERLEAVED};
+    struct rope_args k = {.x = gaps.k,
+                          .table = gaps.angles,
+                          .rows = 1,
+                          .heads = gaps.kv_heads,
+                          .head_dim = gaps.head_dim,
+                          .pairs = gaps.head_dim / 2,
+                          .pairing = ROPE_INTERLEAVED};
     struct rope_args q = k;
     q.x = gaps.q;
     q.heads = gaps.heads;
@@ -66,7 +71,7 @@ static void gaps_layer(const struct weight *weights, uint32_t layer)
                                               .count = 2,
                                               .weights = {&weights[GAPS_GATE], &weights[GAPS_UP]},
                                               .y = {gaps.gate},
-                                              .is_gated = true,
+                                              .act = ACT_SILU_MUL,
                                               .norm = gaps.norm,
                                               .epsilon = 1e-5f});
     gaps_linear(gaps.gate, NULL, &weights[GAPS_DOWN], gaps.x);

@@ -59,7 +59,12 @@ static enum status run_step(struct bed *bed)
     enum status status = cuda_backend_batch(backend, &kv, ROWS, 4, 0, NULL);
     if (status != STATUS_OK)
         return status;
-    cuda_rmsnorm(backend, &(struct rmsnorm_args){bed->x, bed->x, bed->x, ROWS, COLS, 1e-5f});
+    cuda_norm(backend, &(struct norm_args){.x = bed->x,
+                                           .weight = bed->x,
+                                           .y = bed->x,
+                                           .rows = ROWS,
+                                           .cols = COLS,
+                                           .epsilon = 1e-5f});
     cuda_linear(
         backend,
         &(struct linear_args){
@@ -329,7 +334,10 @@ static void check_no_code(void)
 static void forward_norm(void *context)
 {
     const struct bed *bed = context;
-    cuda_rmsnorm(bed->backend, &(struct rmsnorm_args){bed->x, bed->x, bed->y, 1, COLS, 1e-5f});
+    cuda_norm(
+        bed->backend,
+        &(struct norm_args){
+            .x = bed->x, .weight = bed->x, .y = bed->y, .rows = 1, .cols = COLS, .epsilon = 1e-5f});
 }
 
 static void forward(void *context)
@@ -337,7 +345,12 @@ static void forward(void *context)
     const struct bed *bed = context;
     const uint32_t rows = cuda_step_rows(bed->backend, ROWS);
     const struct kv_rows kv = {.layout = &bed->layout, .pages = bed->pages};
-    cuda_rmsnorm(bed->backend, &(struct rmsnorm_args){bed->x, bed->x, bed->y, rows, COLS, 1e-5f});
+    cuda_norm(bed->backend, &(struct norm_args){.x = bed->x,
+                                                .weight = bed->x,
+                                                .y = bed->y,
+                                                .rows = rows,
+                                                .cols = COLS,
+                                                .epsilon = 1e-5f});
     cuda_kv_write(bed->backend, &(struct kv_write_args){bed->y, bed->y, rows, 0, kv, {NULL}});
     cuda_attention(
         bed->backend,

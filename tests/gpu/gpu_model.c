@@ -262,7 +262,7 @@ static void run_layer(bool is_device, struct side *side, const struct kv_rows *k
                                      .count = 2,
                                      .weights = {&matrices[MATRIX_GATE], &matrices[MATRIX_UP]},
                                      .y = {side->gate},
-                                     .is_gated = true,
+                                     .act = ACT_SILU_MUL,
                                      .norm = side->norm,
                                      .epsilon = 1e-5f});
     run_linear(is_device, &(struct linear_args){.x = side->gate,
@@ -291,9 +291,13 @@ static void run_step(bool is_device, struct side *side, const struct batch *batc
         &side->layout, side->pages, batch->sequences, batch->positions, tables, NULL, NULL, 0};
     uint32_t last[ROWS_MAX];
     const uint32_t count = last_rows(batch, last);
-    struct embed_args embed = {&side->embedding, batch->tokens, rows, side->x};
-    struct rope_table_args angles = {batch->positions, side->frequencies, rows, shape->head_dim / 2,
-                                     side->table};
+    struct embed_args embed = {
+        .table = &side->embedding, .tokens = batch->tokens, .rows = rows, .out = side->x};
+    struct rope_table_args angles = {.positions = batch->positions,
+                                     .frequencies = side->frequencies,
+                                     .rows = rows,
+                                     .pairs = shape->head_dim / 2,
+                                     .table = side->table};
     if (is_device) {
         cuda_backend_upload(device, side->tokens, batch->tokens, rows * sizeof *last);
         cuda_backend_upload(device, side->positions, batch->positions, rows * sizeof *last);

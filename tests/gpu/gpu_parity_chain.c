@@ -83,7 +83,7 @@ static void chain_linear(const struct chain_side *side, const struct chain_op *o
                                .weights = {weight, weight},
                                .y = {side->floats[op->to]},
                                .accumulate = op->kind == CHAIN_LINEAR_ADD,
-                               .is_gated = is_gated,
+                               .act = is_gated ? ACT_SILU_MUL : ACT_NONE,
                                .norm = side->norm,
                                .epsilon = 1e-5f};
     cuda_linear(side->backend, &args);
@@ -112,15 +112,27 @@ static void chain_run_op(const struct chain_side *side, const struct chain_op *o
     float *to = side->floats[op->to];
     switch (op->kind) {
     case CHAIN_NORM:
-        cuda_rmsnorm(side->backend,
-                     &(struct rmsnorm_args){from, side->norm, to, op->rows, CHAIN_COLS, 1e-5f});
+        cuda_norm(side->backend, &(struct norm_args){.x = from,
+                                                     .weight = side->norm,
+                                                     .y = to,
+                                                     .rows = op->rows,
+                                                     .cols = CHAIN_COLS,
+                                                     .epsilon = 1e-5f});
         return;
     case CHAIN_SILU_MUL:
-        cuda_silu_mul(side->backend, &(struct silu_mul_args){to, from, op->rows, CHAIN_COLS});
+        cuda_act(
+            side->backend,
+            &(struct act_args){
+                .kind = ACT_SILU_MUL, .x = to, .up = from, .rows = op->rows, .cols = CHAIN_COLS});
         return;
     case CHAIN_ROPE:
-        cuda_rope(side->backend, &(struct rope_args){to, side->angles, CHAIN_ROWS, CHAIN_HEADS,
-                                                     CHAIN_DIM, CHAIN_DIM / 2, ROPE_HALVES});
+        cuda_rope(side->backend, &(struct rope_args){.x = to,
+                                                     .table = side->angles,
+                                                     .rows = CHAIN_ROWS,
+                                                     .heads = CHAIN_HEADS,
+                                                     .head_dim = CHAIN_DIM,
+                                                     .pairs = CHAIN_DIM / 2,
+                                                     .pairing = ROPE_HALVES});
         return;
     case CHAIN_GATHER:
         cuda_gather(side->backend,

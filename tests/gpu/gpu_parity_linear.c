@@ -129,19 +129,24 @@ static void check_fused(uint32_t id)
     float got[ROWS * OUT];
     for (int i = 0; i < 2; i++)
         parity_must(cuda_backend_weight_create(parity.device, &weights[i], &tensors[i]), "weight");
-    cuda_rmsnorm(parity.device, &(struct rmsnorm_args){x, norm, normed, ROWS, COLS, 1e-5f});
+    cuda_norm(
+        parity.device,
+        &(struct norm_args){
+            .x = x, .weight = norm, .y = normed, .rows = ROWS, .cols = COLS, .epsilon = 1e-5f});
     struct linear_args args = {.x = normed,
                                .rows = ROWS,
                                .count = 2,
                                .weights = {&weights[0], &weights[1]},
                                .y = {y[0], y[1]}};
     cuda_linear(parity.device, &args);
-    cuda_silu_mul(parity.device, &(struct silu_mul_args){y[0], y[1], ROWS, OUT});
+    cuda_act(
+        parity.device,
+        &(struct act_args){.kind = ACT_SILU_MUL, .x = y[0], .up = y[1], .rows = ROWS, .cols = OUT});
     parity_down(want, y[0], out);
     args.x = x;
     args.norm = norm;
     args.epsilon = 1e-5f;
-    args.is_gated = true;
+    args.act = ACT_SILU_MUL;
     args.y[0] = gated;
     args.y[1] = NULL;
     cuda_linear(parity.device, &args);
@@ -325,10 +330,13 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
     float *got = parity_host(n * sizeof *got);
     parity_must(cuda_backend_weight_create(parity.device, &weight, &tensor), tensor.type->name);
     parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
-    kernels_embed(parity.ref, &(struct embed_args){&judge, tokens, ROWS, want});
+    kernels_embed(parity.ref, &(struct embed_args){
+                                  .table = &judge, .tokens = tokens, .rows = ROWS, .out = want});
     uint32_t *tokens_there = parity_up(tokens, sizeof tokens);
     float *out = parity_poison(n * sizeof *got);
-    cuda_embed(parity.device, &(struct embed_args){&weight, tokens_there, ROWS, out});
+    cuda_embed(
+        parity.device,
+        &(struct embed_args){.table = &weight, .tokens = tokens_there, .rows = ROWS, .out = out});
     parity_down(got, out, n * sizeof *got);
     /* Factors of small blocks are rounded to 11 bits, for terms up to 0.6. */
     parity_tell(parity_worst(got, want, n, 0.6 * 0x1p-11), "embed %s %u × %u", tensor.type->name,

@@ -8,13 +8,13 @@ static void check_rmsnorm(uint32_t rows, uint32_t cols)
     float *weight = parity_randoms(cols, 1);
     float *y = parity_host(n * sizeof *y);
     float *got = parity_host(n * sizeof *got);
-    struct rmsnorm_args args = {
+    struct norm_args args = {
         .x = x, .weight = weight, .y = y, .rows = rows, .cols = cols, .epsilon = 1e-5f};
-    kernels_rmsnorm(parity.ref, &args);
+    kernels_norm(parity.ref, &args);
     args.x = parity_up(x, n * sizeof *x);
     args.weight = parity_up(weight, cols * sizeof *weight);
     args.y = parity_poison(n * sizeof *y);
-    cuda_rmsnorm(parity.device, &args);
+    cuda_norm(parity.device, &args);
     parity_down(got, args.y, n * sizeof *got);
     /* Results are at most 3 × √cols, with some ulp of error each. */
     parity_tell(parity_worst(got, y, n, 4e-6), "rmsnorm %u × %u", rows, cols);
@@ -37,7 +37,11 @@ static void check_rope(uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_
     uint32_t *positions = parity_host(rows * sizeof *positions);
     for (uint32_t r = 0; r < rows; r++)
         positions[r] = r * 1031;
-    struct rope_table_args angle = {positions, frequencies, rows, pairs, table};
+    struct rope_table_args angle = {.positions = positions,
+                                    .frequencies = frequencies,
+                                    .rows = rows,
+                                    .pairs = pairs,
+                                    .table = table};
     kernels_rope_table(parity.ref, &angle);
     angle.positions = parity_up(positions, rows * sizeof *positions);
     angle.frequencies = parity_up(frequencies, pairs * sizeof *frequencies);
@@ -46,7 +50,13 @@ static void check_rope(uint32_t rows, uint32_t heads, uint32_t head_dim, uint32_
     parity_down(got, angle.table, angles * sizeof *got);
     /* The last bit of cos and sin in double may change the rounding. */
     parity_tell(parity_worst(got, table, angles, 1.2e-7), "rope_table %u × %u", rows, pairs);
-    struct rope_args args = {x, table, rows, heads, head_dim, pairs, pairing};
+    struct rope_args args = {.x = x,
+                             .table = table,
+                             .rows = rows,
+                             .heads = heads,
+                             .head_dim = head_dim,
+                             .pairs = pairs,
+                             .pairing = pairing};
     kernels_rope(parity.ref, &args);
     args.x = x_device;
     args.table = angle.table;
@@ -68,11 +78,12 @@ static void check_silu_mul(uint32_t rows, uint32_t cols)
     float *mine = parity_up(gate, n * sizeof *gate);
     float *factor = parity_randoms(n, 2);
     float *got = parity_host(n * sizeof *got);
-    struct silu_mul_args args = {gate, factor, rows, cols};
-    kernels_silu_mul(parity.ref, &args);
-    args.gate = mine;
+    struct act_args args = {
+        .kind = ACT_SILU_MUL, .x = gate, .up = factor, .rows = rows, .cols = cols};
+    kernels_act(parity.ref, &args);
+    args.x = mine;
     args.up = parity_up(factor, n * sizeof *factor);
-    cuda_silu_mul(parity.device, &args);
+    cuda_act(parity.device, &args);
     parity_down(got, mine, n * sizeof *got);
     parity_tell(parity_worst(got, gate, n, 1e-5), "silu_mul %u × %u", rows, cols);
     parity_drop(mine);

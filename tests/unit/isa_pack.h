@@ -72,10 +72,11 @@ static void isa_pack_check_norm(isa_pack_units *units_of, isa_pack_inputs *pack,
     char *packed = malloc(bytes + 64);
     const uint32_t units = units_of(rows, COLS);
     const uint32_t middle = (uint32_t)rng_below(rng, units + 1);
-    const struct rmsnorm_args args = {x, norm, normed, rows, COLS, 1e-5f};
+    const struct norm_args args = {
+        .x = x, .weight = norm, .y = normed, .rows = rows, .cols = COLS, .epsilon = 1e-5f};
     struct table_input input = {.x = normed, .rows = rows, .cols = COLS};
     x[COLS - 1] = rows > 1 ? NAN : 3;
-    k_rmsnorm_ref_int8(&args, 0, rows);
+    k_norm_ref_int8(&args, 0, rows);
     pack(&input, 0, units, want);
     input = (struct table_input){x, rows, COLS, norm, 1e-5f};
     pack(&input, middle, units, packed);

@@ -22,7 +22,7 @@ static float *isa_rows_copy(const float *from, size_t n)
     return out;
 }
 
-static void isa_rows_check_rmsnorm(const struct kernel_table *table)
+static void isa_rows_check_norm(const struct kernel_table *table)
 {
     struct rng rng = {.seed = 1};
     for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
@@ -31,11 +31,16 @@ static void isa_rows_check_rmsnorm(const struct kernel_table *table)
         float *w = kit_floats(&rng, isa_rows_sizes[i] + 1, 2);
         float *a = calloc(n + 1, sizeof *a);
         float *b = calloc(n + 1, sizeof *b);
-        struct rmsnorm_args args = {x + 1, w + 1, a + 1, ISA_ROWS, isa_rows_sizes[i], 1e-5f};
-        table->rmsnorm(&args, 0, ISA_ROWS);
+        struct norm_args args = {.x = x + 1,
+                                 .weight = w + 1,
+                                 .y = a + 1,
+                                 .rows = ISA_ROWS,
+                                 .cols = isa_rows_sizes[i],
+                                 .epsilon = 1e-5f};
+        table->norm(&args, 0, ISA_ROWS);
         args.y = b + 1;
-        k_rmsnorm_ref_int8(&args, 0, 1);
-        k_rmsnorm_ref_int8(&args, 1, ISA_ROWS);
+        k_norm_ref_int8(&args, 0, 1);
+        k_norm_ref_int8(&args, 1, ISA_ROWS);
         kit_assert_same_bits(a, b, n + 1);
         free(x);
         free(w);
@@ -55,7 +60,13 @@ static void isa_rows_check_pairing(const struct kernel_table *table, enum rope_p
         float *angles = kit_floats(&rng, (size_t)ISA_ROWS * pairs * 2, 1);
         float *a = kit_floats(&rng, n + 1, 3);
         float *b = isa_rows_copy(a, n + 1);
-        struct rope_args args = {a + 1, angles, ISA_ROWS, heads, head_dim, pairs, pairing};
+        struct rope_args args = {.x = a + 1,
+                                 .table = angles,
+                                 .rows = ISA_ROWS,
+                                 .heads = heads,
+                                 .head_dim = head_dim,
+                                 .pairs = pairs,
+                                 .pairing = pairing};
         table->rope(&args, 0, ISA_ROWS);
         args.x = b + 1;
         k_rope_ref_int8(&args, 0, ISA_ROWS);
@@ -72,7 +83,7 @@ static void isa_rows_check_rope(const struct kernel_table *table)
     isa_rows_check_pairing(table, ROPE_HALVES);
 }
 
-static void isa_rows_check_silu_mul(const struct kernel_table *table)
+static void isa_rows_check_act(const struct kernel_table *table)
 {
     struct rng rng = {.seed = 3};
     for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
@@ -80,11 +91,15 @@ static void isa_rows_check_silu_mul(const struct kernel_table *table)
         float *a = kit_floats(&rng, n + 1, i % 3 == 0 ? 200 : 8);
         float *up = kit_floats(&rng, n + 1, 3);
         float *b = isa_rows_copy(a, n + 1);
-        struct silu_mul_args args = {a + 1, up + 1, ISA_ROWS, isa_rows_sizes[i]};
-        table->silu_mul(&args, 0, 2);
-        table->silu_mul(&args, 2, ISA_ROWS);
-        args.gate = b + 1;
-        k_silu_mul_ref_int8(&args, 0, ISA_ROWS);
+        struct act_args args = {.kind = ACT_SILU_MUL,
+                                .x = a + 1,
+                                .up = up + 1,
+                                .rows = ISA_ROWS,
+                                .cols = isa_rows_sizes[i]};
+        table->act(&args, 0, 2);
+        table->act(&args, 2, ISA_ROWS);
+        args.x = b + 1;
+        k_act_ref_int8(&args, 0, ISA_ROWS);
         kit_assert_same_bits(a, b, n + 1);
         free(a);
         free(b);
@@ -204,9 +219,9 @@ static void isa_rows_check(const char *isa)
     const struct kernel_table *table = registry_find(isa);
     if (!kernels_can_run(isa))
         return;
-    isa_rows_check_rmsnorm(table);
+    isa_rows_check_norm(table);
     isa_rows_check_rope(table);
-    isa_rows_check_silu_mul(table);
+    isa_rows_check_act(table);
     isa_rows_check_logits_stats(table);
     for (int i = 0; i < KIT_KV_TYPES; i++)
         isa_rows_check_kv_write(table, kit_kv_types[i]);

@@ -33,9 +33,9 @@ static void isa_table_check_complete(const struct kernel_table *table, bool has_
     assert_non_null(table->input_pack);
     assert_non_null(table->linear);
     assert_non_null(table->attention);
-    assert_non_null(table->rmsnorm);
+    assert_non_null(table->norm);
     assert_non_null(table->rope);
-    assert_non_null(table->silu_mul);
+    assert_non_null(table->act);
     assert_non_null(table->kv_write);
     assert_non_null(table->copy);
     assert_non_null(table->logits_stats);

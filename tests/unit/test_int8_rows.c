@@ -50,19 +50,26 @@ static void test_close_to_ref(void **state)
     float *w = kit_floats(&rng, ROWS * COLS, 2);
     float a[ROWS * COLS];
     float b[ROWS * COLS];
-    struct rmsnorm_args norm = {x, w, a, ROWS, COLS, 1e-5f};
-    k_rmsnorm_ref_int8(&norm, 0, ROWS);
+    struct norm_args norm = {
+        .x = x, .weight = w, .y = a, .rows = ROWS, .cols = COLS, .epsilon = 1e-5f};
+    k_norm_ref_int8(&norm, 0, ROWS);
     norm.y = b;
-    k_rmsnorm_f32_ref(&norm, 0, ROWS);
+    k_norm_ref(&norm, 0, ROWS);
     kit_assert_close(a, b, ROWS * COLS, 2e-6f);
     memcpy(a, x, sizeof a);
     memcpy(b, x, sizeof b);
-    struct silu_mul_args silu = {a, w, ROWS, COLS};
-    k_silu_mul_ref_int8(&silu, 0, ROWS);
-    silu.gate = b;
-    k_silu_mul_f32_ref(&silu, 0, ROWS);
+    struct act_args silu = {.kind = ACT_SILU_MUL, .x = a, .up = w, .rows = ROWS, .cols = COLS};
+    k_act_ref_int8(&silu, 0, ROWS);
+    silu.x = b;
+    k_act_ref(&silu, 0, ROWS);
     kit_assert_close(a, b, ROWS * COLS, 4e-6f);
-    struct rope_args rope = {a, w, 1, 2, 50, 24, ROPE_HALVES};
+    struct rope_args rope = {.x = a,
+                             .table = w,
+                             .rows = 1,
+                             .heads = 2,
+                             .head_dim = 50,
+                             .pairs = 24,
+                             .pairing = ROPE_HALVES};
     memcpy(a, b, sizeof a);
     k_rope_ref_int8(&rope, 0, 1);
     rope.x = b;

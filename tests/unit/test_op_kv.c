@@ -207,8 +207,20 @@ static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uin
         position[r] = r;
     for (int fused = 0; fused < 2; fused++) {
         const struct rope_args ropes[] = {
-            {k[fused], table, rows, KV_HEADS, DIM, PAIRS, ROPE_HALVES},
-            {q[fused], table, rows, HEADS, DIM, PAIRS, ROPE_INTERLEAVED},
+            {.x = k[fused],
+             .table = table,
+             .rows = rows,
+             .heads = KV_HEADS,
+             .head_dim = DIM,
+             .pairs = PAIRS,
+             .pairing = ROPE_HALVES},
+            {.x = q[fused],
+             .table = table,
+             .rows = rows,
+             .heads = HEADS,
+             .head_dim = DIM,
+             .pairs = PAIRS,
+             .pairing = ROPE_INTERLEAVED},
         };
         struct kit_pages *own = &pages[fused];
         *own = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 1, rows);

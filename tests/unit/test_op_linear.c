@@ -110,7 +110,10 @@ static void check_fused(const char *isa, uint32_t gate_type, uint32_t up_type, u
                                .count = 2,
                                .weights = {&weights[0], &weights[1]},
                                .y = {y[0], y[1]}};
-    kernels_rmsnorm(kernels, &(struct rmsnorm_args){x, norm, normed, rows, COLS, 1e-5f});
+    kernels_norm(
+        kernels,
+        &(struct norm_args){
+            .x = x, .weight = norm, .y = normed, .rows = rows, .cols = COLS, .epsilon = 1e-5f});
     kernels_linear(kernels, &args);
     args = (struct linear_args){.x = x,
                                 .rows = rows,
@@ -121,10 +124,12 @@ static void check_fused(const char *isa, uint32_t gate_type, uint32_t up_type, u
                                 .epsilon = 1e-5f};
     kernels_linear(kernels, &args);
     kit_assert_same_bits(y[2], y[0], (size_t)rows * out);
-    kernels_silu_mul(kernels, &(struct silu_mul_args){y[0], y[1], rows, out});
+    kernels_act(
+        kernels,
+        &(struct act_args){.kind = ACT_SILU_MUL, .x = y[0], .up = y[1], .rows = rows, .cols = out});
     args.count = 2;
     args.weights[1] = &weights[1];
-    args.is_gated = true;
+    args.act = ACT_SILU_MUL;
     kernels_linear(kernels, &args);
     kit_assert_same_bits(y[2], y[0], (size_t)rows * out);
     for (int i = 0; i < 2; i++) {

@@ -15,19 +15,34 @@ static void check_norm_and_silu(const char *isa, struct rng *rng)
     struct kernels *one = kit_kernels(isa, 1, ROWS, COLS);
     struct kernels *many = kit_kernels(isa, 3, ROWS, COLS);
     for (uint32_t r = 0; r < ROWS; r++) {
-        struct rmsnorm_args norm = {x + r * COLS, w, alone + r * COLS, 1, COLS, 1e-5f};
-        kernels_rmsnorm(one, &norm);
+        struct norm_args norm = {.x = x + r * COLS,
+                                 .weight = w,
+                                 .y = alone + r * COLS,
+                                 .rows = 1,
+                                 .cols = COLS,
+                                 .epsilon = 1e-5f};
+        kernels_norm(one, &norm);
     }
     memcpy(together, x, ROWS * COLS * sizeof *x);
-    struct rmsnorm_args norm = {together, w, together, ROWS, COLS, 1e-5f}; /* in place */
-    kernels_rmsnorm(many, &norm);
+    struct norm_args norm = {.x = together,
+                             .weight = w,
+                             .y = together,
+                             .rows = ROWS,
+                             .cols = COLS,
+                             .epsilon = 1e-5f}; /* in place */
+    kernels_norm(many, &norm);
     kit_assert_same_bits(alone, together, ROWS * COLS);
     for (uint32_t r = 0; r < ROWS; r++) {
-        struct silu_mul_args silu = {alone + r * COLS, x + r * COLS, 1, COLS};
-        kernels_silu_mul(one, &silu);
+        struct act_args silu = {.kind = ACT_SILU_MUL,
+                                .x = alone + r * COLS,
+                                .up = x + r * COLS,
+                                .rows = 1,
+                                .cols = COLS};
+        kernels_act(one, &silu);
     }
-    struct silu_mul_args silu = {together, x, ROWS, COLS};
-    kernels_silu_mul(many, &silu);
+    struct act_args silu = {
+        .kind = ACT_SILU_MUL, .x = together, .up = x, .rows = ROWS, .cols = COLS};
+    kernels_act(many, &silu);
     kit_assert_same_bits(alone, together, ROWS * COLS);
     kernels_destroy(one);
     kernels_destroy(many);
@@ -61,7 +76,11 @@ static void test_rope(void **state)
         float *table = malloc(ROWS * PAIRS * 2 * sizeof *table);
         float *x = kit_floats(&rng, ROWS * HEADS * DIM, 1);
         float *want = malloc(ROWS * HEADS * DIM * sizeof *want);
-        struct rope_table_args make = {positions, frequencies, ROWS, PAIRS, table};
+        struct rope_table_args make = {.positions = positions,
+                                       .frequencies = frequencies,
+                                       .rows = ROWS,
+                                       .pairs = PAIRS,
+                                       .table = table};
         kernels_rope_table(kernels, &make);
         for (uint32_t r = 0; r < ROWS; r++)
             for (uint32_t h = 0; h < HEADS; h++)
@@ -73,7 +92,13 @@ static void test_rope(void **state)
                     want[at] = (float)((double)x[at] * c - (double)x[at + 1] * s);
                     want[at + 1] = (float)((double)x[at + 1] * c + (double)x[at] * s);
                 }
-        struct rope_args args = {x, table, ROWS, HEADS, DIM, PAIRS, ROPE_INTERLEAVED};
+        struct rope_args args = {.x = x,
+                                 .table = table,
+                                 .rows = ROWS,
+                                 .heads = HEADS,
+                                 .head_dim = DIM,
+                                 .pairs = PAIRS,
+                                 .pairing = ROPE_INTERLEAVED};
         kernels_rope(kernels, &args);
         kit_assert_close(x, want, ROWS * HEADS * DIM, 3e-7f);
         kernels_destroy(kernels);
@@ -98,7 +123,7 @@ static void test_embed(void **state)
             assert_int_equal(kernels_weight_create(kernels, &table, &tensor), STATUS_OK);
             for (uint32_t r = 0; r < ROWS; r++)
                 tokens[r] = r == 0 ? VOCAB - 1 : (uint32_t)rng_below(&rng, VOCAB);
-            struct embed_args args = {&table, tokens, ROWS, out};
+            struct embed_args args = {.table = &table, .tokens = tokens, .rows = ROWS, .out = out};
             kernels_embed(kernels, &args);
             for (uint32_t r = 0; r < ROWS; r++) {
                 float want[WIDTH];

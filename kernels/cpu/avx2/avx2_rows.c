@@ -8,7 +8,7 @@ void k_exp_avx2(const float in[8], float out[8])
     _mm256_storeu_ps(out, avx2_exp(_mm256_loadu_ps(in)));
 }
 
-void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+void k_norm_avx2(const struct norm_args *args, uint32_t begin, uint32_t end)
 {
     const uint32_t n = args->cols;
     for (uint32_t r = begin; r < end; r++) {
@@ -70,16 +70,16 @@ void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end)
     }
 }
 
-void k_silu_mul_avx2(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+void k_act_avx2(const struct act_args *args, uint32_t begin, uint32_t end)
 {
     const size_t stop = (size_t)end * args->cols;
     for (size_t i = (size_t)begin * args->cols; i < stop; i += 8) {
         const uint32_t left = stop - i < 8 ? (uint32_t)(stop - i) : 8;
-        __m256 g = avx2_load(args->gate + i, left);
+        __m256 g = avx2_load(args->x + i, left);
         __m256 minus = _mm256_xor_ps(g, _mm256_set1_ps(-0.0f));
         __m256 divisor = _mm256_add_ps(_mm256_set1_ps(1.0f), avx2_exp(minus));
         g = _mm256_mul_ps(_mm256_div_ps(g, divisor), avx2_load(args->up + i, left));
-        avx2_store(args->gate + i, left, g);
+        avx2_store(args->x + i, left, g);
     }
 }
 

@@ -30,9 +30,9 @@ bool k_dots_are_faster_avx512(void *scratch);
      TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t) + 256)
 void k_attention_avx512(const struct table_attention *call);
 
-void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end);
 void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end);
-void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+void k_act_avx512(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group);
 void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open);

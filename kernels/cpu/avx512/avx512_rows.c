@@ -8,7 +8,7 @@ void k_exp_avx512(const float in[16], float out[16])
     _mm512_storeu_ps(out, avx512_exp(_mm512_loadu_ps(in)));
 }
 
-void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end)
 {
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
@@ -72,16 +72,16 @@ void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end)
     }
 }
 
-void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+void k_act_avx512(const struct act_args *args, uint32_t begin, uint32_t end)
 {
     const size_t stop = (size_t)end * args->cols;
     for (size_t i = (size_t)begin * args->cols; i < stop; i += 16) {
         __mmask16 mask = avx512_mask(stop - i < 16 ? (uint32_t)(stop - i) : 16);
-        __m512 g = _mm512_maskz_loadu_ps(mask, args->gate + i);
+        __m512 g = _mm512_maskz_loadu_ps(mask, args->x + i);
         __m512 minus = _mm512_xor_ps(g, _mm512_set1_ps(-0.0f));
         __m512 divisor = _mm512_add_ps(_mm512_set1_ps(1.0f), avx512_exp(minus));
         g = _mm512_mul_ps(_mm512_div_ps(g, divisor), _mm512_maskz_loadu_ps(mask, args->up + i));
-        _mm512_mask_storeu_ps(args->gate + i, mask, g);
+        _mm512_mask_storeu_ps(args->x + i, mask, g);
     }
 }
 

@@ -26,7 +26,7 @@ static void linear_cut(const struct linear_args *args, uint32_t thread, uint32_t
                        struct linear_part *out)
 {
     uint32_t groups = 0;
-    for (uint32_t i = 0; i < (args->is_gated ? 1 : args->count); i++)
+    for (uint32_t i = 0; i < (args->act != ACT_NONE ? 1 : args->count); i++)
         groups += table_groups(args->weights[i]->rows);
     *out = (struct linear_part){.thread = thread, .end = groups, .rows = args->rows};
     if (args->rows < LINEAR_ROWS_EACH * count) {
@@ -92,7 +92,7 @@ static void linear_leaf(const struct linear_job *job, const struct linear_part *
 
 /* Takes as many groups at once as leave gate and up of all rows in the second-level cache; `up` is
  * never written anywhere else. */
-static void linear_gated(const struct linear_job *job, const struct linear_part *part)
+static void linear_act(const struct linear_job *job, const struct linear_part *part)
 {
     const uint32_t outputs = job->args->weights[0]->rows;
     const uint32_t together = ops_gated_groups(part->rows);
@@ -105,13 +105,14 @@ static void linear_gated(const struct linear_job *job, const struct linear_part 
         linear_leaf(job, part, 0, from, to, gate, outputs);
         linear_leaf(job, part, 1, from, to, up, stride);
         for (uint32_t r = 0; r < part->rows; r++) {
-            const struct silu_mul_args silu = {
-                .gate = gate + (size_t)r * outputs,
+            const struct act_args act = {
+                .kind = job->args->act,
+                .x = gate + (size_t)r * outputs,
                 .up = up + r * stride,
                 .rows = 1,
                 .cols = outputs - first < stride ? outputs - (uint32_t)first : (uint32_t)stride,
             };
-            job->kernels->table->silu_mul(&silu, 0, 1);
+            job->kernels->table->act(&act, 0, 1);
         }
     }
 }
@@ -123,8 +124,8 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
     struct linear_part part;
     linear_cut(args, thread, count, &part);
     part.input = linear_input(job, &part, count);
-    if (args->is_gated) {
-        linear_gated(job, &part);
+    if (args->act != ACT_NONE) {
+        linear_act(job, &part);
         return;
     }
     uint32_t before = 0; /* groups of the matrices before this one */
@@ -147,13 +148,13 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
 static struct linear_args linear_normed(struct kernels *kernels, const struct linear_args *args)
 {
     struct linear_args out = *args;
-    const struct rmsnorm_args norm = {.x = args->x,
-                                      .weight = args->norm,
-                                      .y = kernels->normed,
-                                      .rows = args->rows,
-                                      .cols = args->weights[0]->cols,
-                                      .epsilon = args->epsilon};
-    op_rows_rmsnorm(kernels, &norm);
+    const struct norm_args norm = {.x = args->x,
+                                   .weight = args->norm,
+                                   .y = kernels->normed,
+                                   .rows = args->rows,
+                                   .cols = args->weights[0]->cols,
+                                   .epsilon = args->epsilon};
+    op_rows_norm(kernels, &norm);
     out.x = kernels->normed;
     out.norm = NULL;
     return out;
@@ -169,8 +170,8 @@ void op_linear(struct kernels *kernels, const struct linear_args *args)
     ASSERT(args->count >= 1);
     ASSERT(args->count <= LINEAR_WEIGHTS_MAX);
     ASSERT(args->rows <= kernels->rows_max);
-    ASSERT(!args->is_gated || (args->count == 2 && !args->accumulate &&
-                               args->weights[0]->rows == args->weights[1]->rows));
+    ASSERT(args->act == ACT_NONE || (args->count == 2 && !args->accumulate &&
+                                     args->weights[0]->rows == args->weights[1]->rows));
     work.inputs = args->weights[0]->cols;
     for (uint32_t i = 0; i < args->count; i++) {
         const struct weight *weight = args->weights[i];

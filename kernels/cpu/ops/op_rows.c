@@ -45,15 +45,14 @@ void op_rows_embed(struct kernels *kernels, const struct embed_args *args)
     rows_run(&job, (size_t)args->rows * args->table->cols);
 }
 
-static void rows_rmsnorm_part(struct kernels *kernels, const void *args, uint32_t begin,
-                              uint32_t end)
+static void rows_norm_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
 {
-    kernels->table->rmsnorm(args, begin, end);
+    kernels->table->norm(args, begin, end);
 }
 
-void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+void op_rows_norm(struct kernels *kernels, const struct norm_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rmsnorm, rows_rmsnorm_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_norm, rows_norm_part};
     rows_run(&job, (size_t)args->rows * args->cols);
 }
 
@@ -91,15 +90,14 @@ void op_rows_rope(struct kernels *kernels, const struct rope_args *args)
     rows_run(&job, (size_t)args->rows * args->heads * args->head_dim);
 }
 
-static void rows_silu_mul_part(struct kernels *kernels, const void *args, uint32_t begin,
-                               uint32_t end)
+static void rows_act_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
 {
-    kernels->table->silu_mul(args, begin, end);
+    kernels->table->act(args, begin, end);
 }
 
-void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+void op_rows_act(struct kernels *kernels, const struct act_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_silu_mul, rows_silu_mul_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_act, rows_act_part};
     rows_run(&job, (size_t)args->rows * args->cols * 4);
 }
 

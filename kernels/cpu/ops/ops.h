@@ -151,10 +151,10 @@ void op_ranks_reduce(struct kernels *kernels, const struct all_reduce_args *args
 void op_ranks_gather(struct kernels *kernels, const struct all_gather_args *args);
 
 void op_rows_embed(struct kernels *kernels, const struct embed_args *args);
-void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
+void op_rows_norm(struct kernels *kernels, const struct norm_args *args);
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args);
 void op_rows_rope(struct kernels *kernels, const struct rope_args *args);
-void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
+void op_rows_act(struct kernels *kernels, const struct act_args *args);
 void op_rows_gather(struct kernels *kernels, const struct gather_args *args);
 void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out);

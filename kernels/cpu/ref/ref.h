@@ -45,9 +45,9 @@ void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open);
 void k_keys_read_ref(const struct attention_args *args, uint32_t row, uint32_t kv_head,
                      uint32_t key, uint16_t *open);
 
-void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+void k_norm_ref(const struct norm_args *args, uint32_t begin, uint32_t end);
 void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);
-void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+void k_act_ref(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_copy_ref(void *to, const void *from, size_t bytes);
 float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+void k_norm_ref(const struct norm_args *args, uint32_t begin, uint32_t end)
 {
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
@@ -34,11 +34,11 @@ void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end)
         }
 }
 
-void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+void k_act_ref(const struct act_args *args, uint32_t begin, uint32_t end)
 {
     for (size_t i = (size_t)begin * args->cols; i < (size_t)end * args->cols; i++) {
-        double g = (double)args->gate[i];
-        args->gate[i] = (float)(g / (1 + exp(-g)) * (double)args->up[i]);
+        double g = (double)args->x[i];
+        args->x[i] = (float)(g / (1 + exp(-g)) * (double)args->up[i]);
     }
 }
 

@@ -10,7 +10,7 @@ float k_norm_scale_ref_int8(const float *x, uint32_t cols, float epsilon)
     return 1.0f / sqrtf(fixed_math_fold16(lanes) / (float)cols + epsilon);
 }
 
-void k_rmsnorm_ref_int8(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+void k_norm_ref_int8(const struct norm_args *args, uint32_t begin, uint32_t end)
 {
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
@@ -38,11 +38,11 @@ void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end)
         }
 }
 
-void k_silu_mul_ref_int8(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+void k_act_ref_int8(const struct act_args *args, uint32_t begin, uint32_t end)
 {
     for (size_t i = (size_t)begin * args->cols; i < (size_t)end * args->cols; i++) {
-        float g = args->gate[i];
-        args->gate[i] = g / (1.0f + fixed_math_exp(-g)) * args->up[i];
+        float g = args->x[i];
+        args->x[i] = g / (1.0f + fixed_math_exp(-g)) * args->up[i];
     }
 }
 

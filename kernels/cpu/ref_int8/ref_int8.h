@@ -59,10 +59,10 @@ void k_attention_ref_int8(const struct table_attention *call);
 
 /* squares: lane i mod 16 has the fmaf chain, then fold16; y = (x × (1 ÷ sqrtf(Σ ÷ n + ε))) × w. */
 float k_norm_scale_ref_int8(const float *x, uint32_t cols, float epsilon);
-void k_rmsnorm_ref_int8(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+void k_norm_ref_int8(const struct norm_args *args, uint32_t begin, uint32_t end);
 /* a' = fmaf(a, cos, −(b × sin)), b' = fmaf(b, cos, a × sin). */
 void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end);
 /* (g ÷ (1 + exp(−g))) × u. */
-void k_silu_mul_ref_int8(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+void k_act_ref_int8(const struct act_args *args, uint32_t begin, uint32_t end);
 /* Lane i mod 16 sums exp(x − max), then fold16. */
 float k_logits_stats_ref_int8(const float *logits, uint32_t vocab, struct logits_stats *out);
