@@ -75,6 +75,7 @@ struct kernels_ops {
     void (*kv_write)(struct kernels *kernels, const struct kv_write_args *args);
     void (*attention)(struct kernels *kernels, const struct attention_args *args);
     void (*act)(struct kernels *kernels, const struct act_args *args);
+    void (*softcap)(struct kernels *kernels, const struct softcap_args *args);
     void (*gather)(struct kernels *kernels, const struct gather_args *args);
     enum status (*ranks_open)(struct kernels *kernels);
     void (*all_reduce)(struct kernels *kernels, const struct all_reduce_args *args);

@@ -56,6 +56,64 @@ static inline float fixed_math_exp(float x)
     return x == x ? y : x; /* a NaN stays a NaN */
 }
 
+/* x ÷ (1 + e^−z): silu(x) with z = x, gelu(x) with z = fixed_math_gelu_z(x). */
+static inline float fixed_math_sigmoid_mul(float x, float z)
+{
+    return x / (1.0f + fixed_math_exp(-z));
+}
+
+/* 2 × sqrt(2 ÷ π) × (x + 0.044715 x³): (1 + tanh(z ÷ 2)) ÷ 2 = 1 ÷ (1 + e^−z), so that the result
+ * has no difference of near numbers. */
+#define FIXED_MATH_GELU_Z1 0x1.988454p+0f
+#define FIXED_MATH_GELU_Z3 0x1.2444f2p-4f
+
+static inline float fixed_math_gelu_z(float x)
+{
+    return x * fmaf(x * x, FIXED_MATH_GELU_Z3, FIXED_MATH_GELU_Z1);
+}
+
+/* The gate of GPT-OSS: z = 1.702 x; x is at most 7, its factor within ±7. */
+#define FIXED_MATH_CLAMP   7.0f
+#define FIXED_MATH_CLAMP_Z 0x1.b3b646p+0f
+
+/* 1 − Φ(y) = e^(−y² ÷ 2) × t × p(t), t = 1 ÷ (1 + 0.31 y), for y ≥ 0, where Φ is the normal
+ * distribution. p interpolates at the eight Chebyshev nodes of 0 ≤ y ≤ 13.2: relative error 2e-7
+ * before rounding. The form is that of Hastings (1955). */
+#define FIXED_MATH_NORMAL_T  0x1.3d70a4p-2f
+#define FIXED_MATH_NORMAL_P0 0x1.fa7b72p-4f
+#define FIXED_MATH_NORMAL_P1 0x1.fc67c0p-4f
+#define FIXED_MATH_NORMAL_P2 0x1.b7ddaep-4f
+#define FIXED_MATH_NORMAL_P3 0x1.c807c6p-4f
+#define FIXED_MATH_NORMAL_P4 (-0x1.18ac56p-6f)
+#define FIXED_MATH_NORMAL_P5 0x1.424f66p-3f
+#define FIXED_MATH_NORMAL_P6 (-0x1.249d5ep-3f)
+#define FIXED_MATH_NORMAL_P7 0x1.27fcecp-5f
+
+/* x × Φ(x) = x ÷ 2 × (1 + erf(x ÷ sqrt(2))). */
+static inline float fixed_math_gelu_erf(float x)
+{
+    const float y = fabsf(x);
+    const float t = 1.0f / fmaf(y, FIXED_MATH_NORMAL_T, 1.0f);
+    float p = fmaf(FIXED_MATH_NORMAL_P7, t, FIXED_MATH_NORMAL_P6);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P5);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P4);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P3);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P2);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P1);
+    p = fmaf(p, t, FIXED_MATH_NORMAL_P0);
+    const float above = p * t * fixed_math_exp(y * -0.5f * y);
+    return x * (x < 0.0f ? above : 1.0f - above);
+}
+
+/* cap × tanh(x ÷ cap), where inverse = 1 ÷ cap. tanh|u| = (1 − e) ÷ (1 + e), e = e^(−2|u|), with an
+ * absolute error of 1e-7. */
+static inline float fixed_math_softcap(float x, float cap, float inverse)
+{
+    const float u = x * inverse;
+    const float e = fixed_math_exp(fabsf(u) * -2.0f);
+    return cap * copysignf((1.0f - e) / (1.0f + e), u);
+}
+
 /* Sum of 16 lanes: j with j + 8, then + 4, + 2, + 1. */
 static inline float fixed_math_fold16(const float lanes[16])
 {

@@ -122,6 +122,9 @@ struct kernel_table {
     /* Copies large memory that is not needed again soon: 64-byte aligned, a multiple of 64, no
      * overlap. */
     void (*copy)(void *to, const void *from, size_t bytes);
+    /* x = cap × tanh(x ÷ cap) of `count` elements. */
+    void (*softcap)(float *x, size_t count, float cap);
+
 
     /* Computes max, argmax, and Σ e^(x − max) of one row. */
     float (*logits_stats)(const float *logits, uint32_t vocab, struct logits_stats *out);

@@ -13,6 +13,7 @@ struct embed_call {
     float *out;
     uint32_t rows;
     uint32_t cols;
+    float scale;
 };
 
 static __device__ float embed_half(const struct cuda_weight_form *form, const void *at)
@@ -51,7 +52,8 @@ __global__ void k_embed_f32_cuda(struct embed_call call)
     cuda_machine_begin();
     const size_t i = (size_t)blockIdx.x * CUDA_MACHINE_BLOCK + threadIdx.x;
     if (i < (size_t)call.rows * call.cols)
-        call.out[i] = embed_element(&call, call.tokens[i / call.cols], (uint32_t)(i % call.cols));
+        call.out[i] = embed_element(&call, call.tokens[i / call.cols], (uint32_t)(i % call.cols)) *
+                      call.scale;
 }
 
 extern "C" void cuda_embed(struct cuda_backend *backend, const struct embed_args *args)
@@ -67,6 +69,7 @@ extern "C" void cuda_embed(struct cuda_backend *backend, const struct embed_args
     call.out = args->out;
     call.rows = args->rows;
     call.cols = table->cols;
+    call.scale = args->scale != 0 ? args->scale : 1;
     cuda_backend_launch_early(
         backend, "embed",
         dim3((unsigned)((elements + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),

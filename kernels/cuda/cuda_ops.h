@@ -27,8 +27,8 @@ enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t lay
 /* args->tokens: device. */
 void cuda_embed(struct cuda_backend *backend, const struct embed_args *args);
 void cuda_norm(struct cuda_backend *backend, const struct norm_args *args);
-/* Rounds inputs to 16-bit floats: to float16 of x ÷ the row's own power of two (so that none
- * overflows), or to bfloat16 for bfloat16 weights. */
+/* args->bias: host; what it points to: device. Rounds inputs to 16-bit floats: to float16 of x ÷
+ * the row's own power of two (so that none overflows), or to bfloat16 for bfloat16 weights. */
 void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
 /* args->positions: device. */
 void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
@@ -43,6 +43,7 @@ enum status cuda_attention_fits(const struct cuda_backend *backend, const struct
  * query heads over a KV head. args->groups are the step's, args->sinks: device. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_act(struct cuda_backend *backend, const struct act_args *args);
+void cuda_softcap(struct cuda_backend *backend, const struct softcap_args *args);
 /* `out`: device. */
 void cuda_logits_stats(struct cuda_backend *backend, const float *logits, uint32_t rows,
                        uint32_t vocab, struct logits_stats *out);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_kv.h"
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_rope.cuh"
 
 /* Writes into pages, and copies parts of them. */
 
@@ -18,21 +19,6 @@ struct pages_write {
     struct rope_args keys;    /* x NULL: keys are not rotated here */
     struct rope_args queries; /* rotated in the same launch; heads 0: none */
 };
-
-/* Rotates one head of a row in place; lanes take pairs in turn. */
-static __device__ void pages_rotate(const struct rope_args *rope, size_t row, uint32_t head)
-{
-    const uint32_t step = rope->pairing == ROPE_INTERLEAVED ? 2 : 1;
-    const uint32_t other = rope->pairing == ROPE_INTERLEAVED ? 1 : rope->pairs;
-    float *x = rope->x + (row * rope->heads + head) * rope->head_dim;
-    for (uint32_t pair = threadIdx.x % 32; pair < rope->pairs; pair += 32) {
-        const float *entry = rope->table + (row * rope->pairs + pair) * 2;
-        const float a = x[pair * step];
-        const float b = x[pair * step + other];
-        x[pair * step] = fmaf(a, entry[0], -(b * entry[1]));
-        x[pair * step + other] = fmaf(b, entry[0], a * entry[1]);
-    }
-}
 
 static __device__ float pages_warp_max(float value)
 {
@@ -95,11 +81,11 @@ __global__ void k_kv_write_cuda(struct pages_write call)
     if (row.position == CUDA_PLAN_NONE) /* true for the whole warp or none of it */
         return;
     if (head >= layout->kv_heads) {
-        pages_rotate(&call.queries, index, head - layout->kv_heads);
+        cuda_rope_head(&call.queries, index, head - layout->kv_heads);
         return;
     }
     if (call.keys.x != NULL)
-        pages_rotate(&call.keys, index, head);
+        cuda_rope_head(&call.keys, index, head);
     __syncwarp();
     const uint32_t token = row.position % layout->page_tokens;
     const uint32_t page = call.tables[cuda_plan_entry(&row, call.group, layout->window_units,

@@ -1,6 +1,8 @@
+#include "kernels/cuda/cuda_act.cuh"
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_rope.cuh"
 
 /* Operations on independent rows or elements. A block of CUDA_MACHINE_BLOCK threads is one row
  * where the row is summed; otherwise each thread is one element. */
@@ -20,19 +22,20 @@ __global__ void k_norm_f32_cuda(struct norm_args args)
     cuda_machine_begin();
     const float *x = args.x + (size_t)blockIdx.x * args.cols;
     float *y = args.y + (size_t)blockIdx.x * args.cols;
-    float squares = 0;
-    for (uint32_t i = threadIdx.x; i < args.cols; i += CUDA_MACHINE_BLOCK)
-        squares = fmaf(x[i], x[i], squares);
-    squares = cuda_machine_block_sum(squares);
-    const float scale = 1 / sqrtf(squares / (float)args.cols + args.epsilon);
-    for (uint32_t i = threadIdx.x; i < args.cols; i += CUDA_MACHINE_BLOCK)
-        y[i] = x[i] * scale * args.weight[i];
+    const struct cuda_act_norm norm = cuda_act_norm_of(args.kind, x, args.cols, args.epsilon);
+    for (uint32_t i = threadIdx.x; i < args.cols; i += CUDA_MACHINE_BLOCK) {
+        const float value = cuda_act_normed(args.kind, norm, x[i], args.weight[i],
+                                            args.bias != NULL ? args.bias + i : NULL);
+        y[i] = args.accumulate ? y[i] + value : value;
+    }
 }
 
 extern "C" void cuda_norm(struct cuda_backend *backend, const struct norm_args *args)
 {
-    cuda_backend_launch_early(backend, "norm", dim3(args->rows), CUDA_MACHINE_BLOCK,
-                              k_norm_f32_cuda, *args);
+    ASSERT(args->bias == NULL || args->kind == NORM_LAYER);
+    ASSERT(!args->accumulate || args->x != args->y);
+    cuda_backend_launch_early(backend, args->accumulate ? "norm_add" : "norm", dim3(args->rows),
+                              CUDA_MACHINE_BLOCK, k_norm_f32_cuda, *args);
 }
 
 /* As in kernels/cpu/ops: the angle is a float32 product, its cosine rounded once from double. */
@@ -43,8 +46,9 @@ __global__ void k_rope_table_f32_cuda(struct rope_table_args args)
     if (i >= (size_t)args.rows * args.pairs)
         return;
     const float angle = (float)args.positions[i / args.pairs] * args.frequencies[i % args.pairs];
-    args.table[2 * i] = (float)cos((double)angle);
-    args.table[2 * i + 1] = (float)sin((double)angle);
+    const double factor = args.factor != 0 ? (double)args.factor : 1;
+    args.table[2 * i] = (float)(cos((double)angle) * factor);
+    args.table[2 * i + 1] = (float)(sin((double)angle) * factor);
 }
 
 extern "C" void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args)
@@ -53,31 +57,19 @@ extern "C" void cuda_rope_table(struct cuda_backend *backend, const struct rope_
                               CUDA_MACHINE_BLOCK, k_rope_table_f32_cuda, *args);
 }
 
+/* A warp is one head of a row. */
 __global__ void k_rope_f32_cuda(struct rope_args args)
 {
     cuda_machine_begin();
-    const size_t i = rows_element();
-    const size_t each = (size_t)args.heads * args.pairs; /* of a row */
-    if (i >= args.rows * each)
-        return;
-    const uint32_t row = (uint32_t)(i / each);
-    const uint32_t head = (uint32_t)(i % each / args.pairs);
-    const uint32_t pair = (uint32_t)(i % args.pairs);
-    const uint32_t step = args.pairing == ROPE_INTERLEAVED ? 2 : 1;
-    const uint32_t other = args.pairing == ROPE_INTERLEAVED ? 1 : args.pairs;
-    const float *entry = args.table + ((size_t)row * args.pairs + pair) * 2;
-    float *x = args.x + ((size_t)row * args.heads + head) * args.head_dim + (size_t)pair * step;
-    const float a = x[0];
-    const float b = x[other];
-    x[0] = fmaf(a, entry[0], -(b * entry[1]));
-    x[other] = fmaf(b, entry[0], a * entry[1]);
+    const size_t head = (size_t)blockIdx.x * (CUDA_MACHINE_BLOCK / 32) + threadIdx.x / 32;
+    if (head < (size_t)args.rows * args.heads)
+        cuda_rope_head(&args, head / args.heads, (uint32_t)(head % args.heads));
 }
 
 extern "C" void cuda_rope(struct cuda_backend *backend, const struct rope_args *args)
 {
     ASSERT(args->pairs * 2 <= args->head_dim);
-    cuda_backend_launch_early(backend, "rope",
-                              rows_blocks((size_t)args->rows * args->heads * args->pairs),
+    cuda_backend_launch_early(backend, "rope", rows_blocks((size_t)args->rows * args->heads * 32),
                               CUDA_MACHINE_BLOCK, k_rope_f32_cuda, *args);
 }
 
@@ -85,16 +77,31 @@ __global__ void k_act_f32_cuda(struct act_args args)
 {
     cuda_machine_begin();
     const size_t i = rows_element();
-    if (i >= (size_t)args.rows * args.cols)
-        return;
-    const float x = args.x[i];
-    args.x[i] = x / (1 + expf(-x)) * args.up[i];
+    if (i < (size_t)args.rows * args.cols)
+        args.x[i] = cuda_act_of(args.kind, args.x[i], args.up != NULL ? args.up[i] : 1);
 }
 
 extern "C" void cuda_act(struct cuda_backend *backend, const struct act_args *args)
 {
+    ASSERT(args->kind != ACT_NONE);
+    ASSERT(!kernels_act_takes_two(args->kind) || args->up != NULL);
     cuda_backend_launch_early(backend, "act", rows_blocks((size_t)args->rows * args->cols),
                               CUDA_MACHINE_BLOCK, k_act_f32_cuda, *args);
+}
+
+__global__ void k_softcap_f32_cuda(struct softcap_args args)
+{
+    cuda_machine_begin();
+    const size_t i = rows_element();
+    if (i < (size_t)args.rows * args.cols)
+        args.x[i] = args.cap * tanhf(args.x[i] / args.cap);
+}
+
+extern "C" void cuda_softcap(struct cuda_backend *backend, const struct softcap_args *args)
+{
+    ASSERT(args->cap > 0);
+    cuda_backend_launch_early(backend, "softcap", rows_blocks((size_t)args->rows * args->cols),
+                              CUDA_MACHINE_BLOCK, k_softcap_f32_cuda, *args);
 }
 
 __global__ void k_gather_f32_cuda(struct gather_args args)

@@ -252,6 +252,13 @@ static void table_act(struct kernels *kernels, const struct act_args *args)
     cuda_act(kernels->device, &own);
 }
 
+static void table_softcap(struct kernels *kernels, const struct softcap_args *args)
+{
+    struct softcap_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_softcap(kernels->device, &own);
+}
+
 static void table_gather(struct kernels *kernels, const struct gather_args *args)
 {
     struct gather_args own = *args;
@@ -429,6 +436,7 @@ const struct kernels_ops cuda_ops = {
     .kv_write = table_kv_write,
     .attention = table_attention,
     .act = table_act,
+    .softcap = table_softcap,
     .gather = table_gather,
     .ranks_open = table_ranks_open,
     .all_reduce = table_all_reduce,

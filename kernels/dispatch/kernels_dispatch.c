@@ -308,6 +308,11 @@ void kernels_act(struct kernels *kernels, const struct act_args *args)
     kernels->ops->act(kernels, args);
 }
 
+void kernels_softcap(struct kernels *kernels, const struct softcap_args *args)
+{
+    kernels->ops->softcap(kernels, args);
+}
+
 void kernels_gather(struct kernels *kernels, const struct gather_args *args)
 {
     kernels->ops->gather(kernels, args);

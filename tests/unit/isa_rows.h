@@ -22,21 +22,45 @@ static float *isa_rows_copy(const float *from, size_t n)
     return out;
 }
 
-static void isa_rows_check_norm(const struct kernel_table *table)
+/* Equal bits, or NaN both: which NaN comes out is the processor's affair. */
+static void isa_rows_assert_alike(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] == a[i] || b[i] == b[i])
+            kit_assert_same_bits(a + i, b + i, 1);
+}
+
+/* Writes zeros, infinities, a NaN, and magnitudes from the least to the greatest over the first
+ * elements, as far as there are so many. */
+static void isa_rows_odd(float *x, size_t n)
+{
+    static const float odd[] = {0,      -0.0f, INFINITY, -INFINITY, NAN,       1e38f,     -1e38f,
+                                1e-38f, -7,    7,        7.000001f, -7.00001f, 0x1p-149f, -87,
+                                87,     13,    -13,      -13.3f,    30,        -30};
+    for (size_t i = 0; i < n && i < sizeof odd / sizeof *odd; i++)
+        x[i] = odd[i];
+}
+
+static void isa_rows_check_norm(const struct kernel_table *table, enum norm_kind kind,
+                                bool has_bias, bool accumulate)
 {
     struct rng rng = {.seed = 1};
     for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
         const size_t n = (size_t)ISA_ROWS * isa_rows_sizes[i];
         float *x = kit_floats(&rng, n + 1, 5);
         float *w = kit_floats(&rng, isa_rows_sizes[i] + 1, 2);
-        float *a = calloc(n + 1, sizeof *a);
-        float *b = calloc(n + 1, sizeof *b);
+        float *bias = kit_floats(&rng, isa_rows_sizes[i] + 1, 2);
+        float *a = kit_floats(&rng, n + 1, 1);
+        float *b = isa_rows_copy(a, n + 1);
         struct norm_args args = {.x = x + 1,
                                  .weight = w + 1,
                                  .y = a + 1,
                                  .rows = ISA_ROWS,
                                  .cols = isa_rows_sizes[i],
-                                 .epsilon = 1e-5f};
+                                 .epsilon = 1e-5f,
+                                 .kind = kind,
+                                 .bias = has_bias ? bias + 1 : NULL,
+                                 .accumulate = accumulate};
         table->norm(&args, 0, ISA_ROWS);
         args.y = b + 1;
         k_norm_ref_int8(&args, 0, 1);
@@ -44,36 +68,59 @@ static void isa_rows_check_norm(const struct kernel_table *table)
         kit_assert_same_bits(a, b, n + 1);
         free(x);
         free(w);
+        free(bias);
         free(a);
         free(b);
     }
+}
+
+static void isa_rows_check_norms(const struct kernel_table *table)
+{
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        isa_rows_check_norm(table, NORM_RMS, false, accumulate == 1);
+        isa_rows_check_norm(table, NORM_LAYER, false, accumulate == 1);
+        isa_rows_check_norm(table, NORM_LAYER, true, accumulate == 1);
+    }
+}
+
+static void isa_rows_check_turn(const struct kernel_table *table, struct rng *rng,
+                                enum rope_pairing pairing, uint32_t pairs, uint32_t head_dim,
+                                bool has_norm)
+{
+    const uint32_t heads = 2;
+    const size_t n = (size_t)ISA_ROWS * heads * head_dim;
+    float *angles = kit_floats(rng, (size_t)ISA_ROWS * pairs * 2, 1);
+    float *norm = kit_floats(rng, head_dim + 1, 2);
+    float *a = kit_floats(rng, n + 1, 3);
+    float *b = isa_rows_copy(a, n + 1);
+    struct rope_args args = {.x = a + 1,
+                             .table = angles,
+                             .rows = ISA_ROWS,
+                             .heads = heads,
+                             .head_dim = head_dim,
+                             .pairs = pairs,
+                             .pairing = pairing,
+                             .norm = has_norm ? norm + 1 : NULL,
+                             .epsilon = 1e-6f};
+    table->rope(&args, 0, ISA_ROWS);
+    args.x = b + 1;
+    k_rope_ref_int8(&args, 0, ISA_ROWS);
+    kit_assert_same_bits(a, b, n + 1);
+    free(angles);
+    free(norm);
+    free(a);
+    free(b);
 }
 
 static void isa_rows_check_pairing(const struct kernel_table *table, enum rope_pairing pairing)
 {
     struct rng rng = {.seed = 2};
     for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
-        const uint32_t heads = 2;
         const uint32_t pairs = isa_rows_sizes[i];
         const uint32_t head_dim = 2 * pairs + (i % 2 ? 0 : 3); /* some dimensions not rotated */
-        const size_t n = (size_t)ISA_ROWS * heads * head_dim;
-        float *angles = kit_floats(&rng, (size_t)ISA_ROWS * pairs * 2, 1);
-        float *a = kit_floats(&rng, n + 1, 3);
-        float *b = isa_rows_copy(a, n + 1);
-        struct rope_args args = {.x = a + 1,
-                                 .table = angles,
-                                 .rows = ISA_ROWS,
-                                 .heads = heads,
-                                 .head_dim = head_dim,
-                                 .pairs = pairs,
-                                 .pairing = pairing};
-        table->rope(&args, 0, ISA_ROWS);
-        args.x = b + 1;
-        k_rope_ref_int8(&args, 0, ISA_ROWS);
-        kit_assert_same_bits(a, b, n + 1);
-        free(angles);
-        free(a);
-        free(b);
+        isa_rows_check_turn(table, &rng, pairing, pairs, head_dim, false);
+        isa_rows_check_turn(table, &rng, pairing, pairs, head_dim, true);
+        isa_rows_check_turn(table, &rng, pairing, 0, head_dim, true);
     }
 }
 
@@ -83,27 +130,48 @@ static void isa_rows_check_rope(const struct kernel_table *table)
     isa_rows_check_pairing(table, ROPE_HALVES);
 }
 
-static void isa_rows_check_act(const struct kernel_table *table)
+static void isa_rows_check_act(const struct kernel_table *table, enum act_kind kind)
 {
     struct rng rng = {.seed = 3};
-    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
-        const size_t n = (size_t)ISA_ROWS * isa_rows_sizes[i];
+    for (uint32_t i = 0; i <= ISA_ROWS_SIZES; i++) {
+        const uint32_t cols = i < ISA_ROWS_SIZES ? isa_rows_sizes[i] : 0;
+        const size_t n = (size_t)ISA_ROWS * cols;
         float *a = kit_floats(&rng, n + 1, i % 3 == 0 ? 200 : 8);
-        float *up = kit_floats(&rng, n + 1, 3);
+        float *up = kit_floats(&rng, n + 1, i % 3 == 1 ? 9 : 3);
+        isa_rows_odd(i % 2 == 0 ? a + 1 : up + 1, n);
         float *b = isa_rows_copy(a, n + 1);
-        struct act_args args = {.kind = ACT_SILU_MUL,
-                                .x = a + 1,
-                                .up = up + 1,
-                                .rows = ISA_ROWS,
-                                .cols = isa_rows_sizes[i]};
+        struct act_args args = {
+            .kind = kind, .x = a + 1, .up = up + 1, .rows = ISA_ROWS, .cols = cols};
         table->act(&args, 0, 2);
         table->act(&args, 2, ISA_ROWS);
         args.x = b + 1;
         k_act_ref_int8(&args, 0, ISA_ROWS);
-        kit_assert_same_bits(a, b, n + 1);
+        isa_rows_assert_alike(a, b, n + 1);
         free(a);
         free(b);
         free(up);
+    }
+}
+
+static void isa_rows_check_acts(const struct kernel_table *table)
+{
+    for (enum act_kind kind = ACT_SILU_MUL; kind <= ACT_GELU_ERF; kind++)
+        isa_rows_check_act(table, kind);
+}
+
+static void isa_rows_check_softcap(const struct kernel_table *table)
+{
+    struct rng rng = {.seed = 8};
+    for (uint32_t n = 0; n < 70; n++) {
+        float *a = kit_floats(&rng, n + 1, n % 3 == 0 ? 400 : 30);
+        if (n % 2 == 0)
+            isa_rows_odd(a + 1, n);
+        float *b = isa_rows_copy(a, n + 1);
+        table->softcap(a + 1, n, n % 4 < 2 ? 30 : 50);
+        k_softcap_ref_int8(b + 1, n, n % 4 < 2 ? 30 : 50);
+        isa_rows_assert_alike(a, b, n + 1);
+        free(a);
+        free(b);
     }
 }
 
@@ -219,9 +287,10 @@ static void isa_rows_check(const char *isa)
     const struct kernel_table *table = registry_find(isa);
     if (!kernels_can_run(isa))
         return;
-    isa_rows_check_norm(table);
+    isa_rows_check_norms(table);
     isa_rows_check_rope(table);
-    isa_rows_check_act(table);
+    isa_rows_check_acts(table);
+    isa_rows_check_softcap(table);
     isa_rows_check_logits_stats(table);
     for (int i = 0; i < KIT_KV_TYPES; i++)
         isa_rows_check_kv_write(table, kit_kv_types[i]);

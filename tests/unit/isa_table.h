@@ -36,6 +36,7 @@ static void isa_table_check_complete(const struct kernel_table *table, bool has_
     assert_non_null(table->norm);
     assert_non_null(table->rope);
     assert_non_null(table->act);
+    assert_non_null(table->softcap);
     assert_non_null(table->kv_write);
     assert_non_null(table->copy);
     assert_non_null(table->logits_stats);

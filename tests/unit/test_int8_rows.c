@@ -41,6 +41,31 @@ static void test_fold_and_max(void **state)
     assert_true(isnan(fixed_math_max(2, NAN)));
 }
 
+/* Over the whole range of floats, and densely near 0. */
+static void test_acts_close_to_ref(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 3};
+    for (int i = 0; i < 100000; i++) {
+        const float x = kit_float(&rng) * (i % 3 == 0 ? 100 : i % 3 == 1 ? 14 : 1);
+        const float up = kit_float(&rng) * 9;
+        for (enum act_kind kind = ACT_SILU_MUL; kind <= ACT_GELU_ERF; kind++) {
+            float a = x;
+            float b = x;
+            struct act_args args = {.kind = kind, .x = &a, .up = &up, .rows = 1, .cols = 1};
+            k_act_ref_int8(&args, 0, 1);
+            args.x = &b;
+            k_act_ref(&args, 0, 1);
+            assert_true(fabsf(a - b) <= 4e-7f * fmaxf(1, fabsf(b)));
+        }
+        float a = x * 4;
+        float b = x * 4;
+        k_softcap_ref_int8(&a, 1, 30);
+        k_softcap_ref(&b, 1, 30);
+        assert_true(fabsf(a - b) <= 8e-6f);
+    }
+}
+
 static void test_close_to_ref(void **state)
 {
     (void)state;
@@ -56,6 +81,12 @@ static void test_close_to_ref(void **state)
     norm.y = b;
     k_norm_ref(&norm, 0, ROWS);
     kit_assert_close(a, b, ROWS * COLS, 2e-6f);
+    norm.kind = NORM_LAYER;
+    norm.bias = w + COLS;
+    k_norm_ref(&norm, 0, ROWS);
+    norm.y = a;
+    k_norm_ref_int8(&norm, 0, ROWS);
+    kit_assert_close(a, b, ROWS * COLS, 3e-6f);
     memcpy(a, x, sizeof a);
     memcpy(b, x, sizeof b);
     struct act_args silu = {.kind = ACT_SILU_MUL, .x = a, .up = w, .rows = ROWS, .cols = COLS};
@@ -91,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_fold_and_max),
+        cmocka_unit_test(test_acts_close_to_ref),
         cmocka_unit_test(test_close_to_ref),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,59 +5,142 @@
 
 enum { ROWS = 64, COLS = 300 };
 
-/* `one` does row r alone in the first pass; the second pass does all rows with several threads. */
-static void check_norm_and_silu(const char *isa, struct rng *rng)
+/* `one` does row r alone; `many` does all rows with several threads. */
+struct both {
+    struct kernels *one;
+    struct kernels *many;
+    float *x;
+    float *w;
+    float *alone;
+    float *together;
+};
+
+static struct both both_make(const char *isa, struct rng *rng)
 {
-    float *x = kit_floats(rng, ROWS * COLS, 4);
-    float *w = kit_floats(rng, COLS, 1);
-    float *alone = malloc(ROWS * COLS * sizeof *alone);
-    float *together = malloc(ROWS * COLS * sizeof *together);
-    struct kernels *one = kit_kernels(isa, 1, ROWS, COLS);
-    struct kernels *many = kit_kernels(isa, 3, ROWS, COLS);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        struct norm_args norm = {.x = x + r * COLS,
-                                 .weight = w,
-                                 .y = alone + r * COLS,
-                                 .rows = 1,
-                                 .cols = COLS,
-                                 .epsilon = 1e-5f};
-        kernels_norm(one, &norm);
-    }
-    memcpy(together, x, ROWS * COLS * sizeof *x);
-    struct norm_args norm = {.x = together,
-                             .weight = w,
-                             .y = together,
-                             .rows = ROWS,
-                             .cols = COLS,
-                             .epsilon = 1e-5f}; /* in place */
-    kernels_norm(many, &norm);
-    kit_assert_same_bits(alone, together, ROWS * COLS);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        struct act_args silu = {.kind = ACT_SILU_MUL,
-                                .x = alone + r * COLS,
-                                .up = x + r * COLS,
-                                .rows = 1,
-                                .cols = COLS};
-        kernels_act(one, &silu);
-    }
-    struct act_args silu = {
-        .kind = ACT_SILU_MUL, .x = together, .up = x, .rows = ROWS, .cols = COLS};
-    kernels_act(many, &silu);
-    kit_assert_same_bits(alone, together, ROWS * COLS);
-    kernels_destroy(one);
-    kernels_destroy(many);
-    free(x);
-    free(w);
-    free(alone);
-    free(together);
+    struct both both = {.one = kit_kernels(isa, 1, ROWS, COLS),
+                        .many = kit_kernels(isa, 3, ROWS, COLS),
+                        .x = kit_floats(rng, ROWS * COLS, 4),
+                        .w = kit_floats(rng, COLS, 1),
+                        .alone = kit_floats(rng, ROWS * COLS, 1),
+                        .together = malloc(ROWS * COLS * sizeof(float))};
+    memcpy(both.together, both.alone, ROWS * COLS * sizeof(float));
+    return both;
 }
 
-static void test_norm_and_silu(void **state)
+static void both_free(struct both *both)
+{
+    kernels_destroy(both->one);
+    kernels_destroy(both->many);
+    free(both->x);
+    free(both->w);
+    free(both->alone);
+    free(both->together);
+}
+
+static void check_norm(const char *isa, struct rng *rng, enum norm_kind kind, bool accumulate)
+{
+    struct both both = both_make(isa, rng);
+    struct norm_args norm = {.weight = both.w,
+                             .rows = 1,
+                             .cols = COLS,
+                             .epsilon = 1e-5f,
+                             .kind = kind,
+                             .bias = kind == NORM_LAYER ? both.w : NULL,
+                             .accumulate = accumulate};
+    for (uint32_t r = 0; r < ROWS; r++) {
+        norm.x = both.x + r * COLS;
+        norm.y = both.alone + r * COLS;
+        kernels_norm(both.one, &norm);
+    }
+    if (!accumulate) /* in place */
+        memcpy(both.together, both.x, ROWS * COLS * sizeof(float));
+    norm.x = accumulate ? both.x : both.together;
+    norm.y = both.together;
+    norm.rows = ROWS;
+    kernels_norm(both.many, &norm);
+    kit_assert_same_bits(both.alone, both.together, ROWS * COLS);
+    both_free(&both);
+}
+
+static void check_act(const char *isa, struct rng *rng, enum act_kind kind)
+{
+    struct both both = both_make(isa, rng);
+    for (uint32_t r = 0; r < ROWS; r++)
+        kernels_act(both.one, &(struct act_args){.kind = kind,
+                                                 .x = both.alone + r * COLS,
+                                                 .up = both.x + r * COLS,
+                                                 .rows = 1,
+                                                 .cols = COLS});
+    kernels_act(both.many,
+                &(struct act_args){
+                    .kind = kind, .x = both.together, .up = both.x, .rows = ROWS, .cols = COLS});
+    kit_assert_same_bits(both.alone, both.together, ROWS * COLS);
+    both_free(&both);
+}
+
+static void check_softcap(const char *isa, struct rng *rng)
+{
+    struct both both = both_make(isa, rng);
+    for (uint32_t r = 0; r < ROWS; r++)
+        kernels_softcap(both.one, &(struct softcap_args){both.alone + r * COLS, 1, COLS, 0.75f});
+    kernels_softcap(both.many, &(struct softcap_args){both.together, ROWS, COLS, 0.75f});
+    kit_assert_same_bits(both.alone, both.together, ROWS * COLS);
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        assert_true(fabsf(both.alone[i]) <= 0.75f);
+    both_free(&both);
+}
+
+static void test_norm_act_softcap(void **state)
 {
     (void)state;
     struct rng rng = {.seed = 1};
-    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
-        check_norm_and_silu(*isa, &rng);
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        for (int i = 0; i < 4; i++)
+            check_norm(*isa, &rng, i % 2 == 0 ? NORM_RMS : NORM_LAYER, i / 2 == 1);
+        for (enum act_kind kind = ACT_SILU_MUL; kind <= ACT_GELU_ERF; kind++)
+            check_act(*isa, &rng, kind);
+        check_softcap(*isa, &rng);
+    }
+}
+
+/* A scale of the embedding and a factor of the angles multiply what comes without them. */
+static void test_scale_and_factor(void **state)
+{
+    (void)state;
+    enum { VOCAB = 7, WIDTH = 64, PAIRS = 8 };
+    struct rng rng = {.seed = 6};
+    const uint32_t tokens[3] = {6, 0, 3};
+    const uint32_t positions[3] = {0, 5, 1000};
+    struct tensor tensor = kit_tensor(&rng, TENSOR_TYPE_q8_0, VOCAB, WIDTH);
+    float *frequencies = kit_floats(&rng, PAIRS, 1);
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        struct kernels *kernels = kit_kernels(*isa, 1, 3, WIDTH);
+        struct weight table;
+        float out[2][3 * WIDTH];
+        float angles[2][3 * PAIRS * 2];
+        assert_int_equal(kernels_weight_create(kernels, &table, &tensor), STATUS_OK);
+        for (int i = 0; i < 2; i++) {
+            kernels_embed(kernels, &(struct embed_args){.table = &table,
+                                                        .tokens = tokens,
+                                                        .rows = 3,
+                                                        .out = out[i],
+                                                        .scale = i == 0 ? 0 : 25.3f});
+            kernels_rope_table(kernels, &(struct rope_table_args){.positions = positions,
+                                                                  .frequencies = frequencies,
+                                                                  .rows = 3,
+                                                                  .pairs = PAIRS,
+                                                                  .table = angles[i],
+                                                                  .factor = i == 0 ? 0 : 1.3f});
+        }
+        for (uint32_t i = 0; i < 3 * WIDTH; i++)
+            assert_true(out[1][i] == out[0][i] * 25.3f);
+        for (uint32_t i = 0; i < 3 * PAIRS * 2; i++)
+            assert_float_equal(angles[1][i], angles[0][i] * 1.3f, 2e-7f);
+        kernels_weight_destroy(kernels, &table);
+        kernels_destroy(kernels);
+    }
+    free(frequencies);
+    kit_tensor_free(&tensor);
 }
 
 static void test_rope(void **state)
@@ -203,8 +286,11 @@ static void test_each(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm_and_silu), cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_embed),         cmocka_unit_test(test_logits_stats),
+        cmocka_unit_test(test_norm_act_softcap),
+        cmocka_unit_test(test_scale_and_factor),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_logits_stats),
         cmocka_unit_test(test_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

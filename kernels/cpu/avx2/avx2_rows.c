@@ -8,18 +8,48 @@ void k_exp_avx2(const float in[8], float out[8])
     _mm256_storeu_ps(out, avx2_exp(_mm256_loadu_ps(in)));
 }
 
-void k_norm_avx2(const struct norm_args *args, uint32_t begin, uint32_t end)
+/* The kind and `accumulate` are constants in every call. */
+static inline __attribute__((always_inline)) void norm_rows(const struct norm_args *args,
+                                                            const enum norm_kind kind,
+                                                            const bool accumulate, uint32_t begin,
+                                                            uint32_t end)
 {
     const uint32_t n = args->cols;
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * n;
         float *y = args->y + (size_t)r * n;
-        __m256 scale = _mm256_set1_ps(avx2_norm_scale(x, n, args->epsilon));
+        float mean = 0;
+        const __m256 scale =
+            _mm256_set1_ps(kind == NORM_LAYER ? avx2_layer_scale(x, n, args->epsilon, &mean)
+                                              : avx2_norm_scale(x, n, args->epsilon));
         for (uint32_t i = 0; i < n; i += 8) {
-            __m256 v = _mm256_mul_ps(avx2_load(x + i, n - i), scale);
-            avx2_store(y + i, n - i, _mm256_mul_ps(v, avx2_load(args->weight + i, n - i)));
+            const __m256 weight = avx2_load(args->weight + i, n - i);
+            __m256 v = avx2_load(x + i, n - i);
+            if (kind == NORM_LAYER) {
+                const __m256 bias =
+                    args->bias != NULL ? avx2_load(args->bias + i, n - i) : _mm256_setzero_ps();
+                v = _mm256_mul_ps(_mm256_sub_ps(v, _mm256_set1_ps(mean)), scale);
+                v = _mm256_fmadd_ps(v, weight, bias);
+            } else {
+                v = _mm256_mul_ps(_mm256_mul_ps(v, scale), weight);
+            }
+            if (accumulate)
+                v = _mm256_add_ps(avx2_load(y + i, n - i), v);
+            avx2_store(y + i, n - i, v);
         }
     }
+}
+
+void k_norm_avx2(const struct norm_args *args, uint32_t begin, uint32_t end)
+{
+    if (args->kind == NORM_LAYER && args->accumulate)
+        norm_rows(args, NORM_LAYER, true, begin, end);
+    else if (args->kind == NORM_LAYER)
+        norm_rows(args, NORM_LAYER, false, begin, end);
+    else if (args->accumulate)
+        norm_rows(args, NORM_RMS, true, begin, end);
+    else
+        norm_rows(args, NORM_RMS, false, begin, end);
 }
 
 /* Rotates four pairs (a, b) of neighbours at a time. */
@@ -62,6 +92,14 @@ void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end)
         const float *table = args->table + (size_t)r * args->pairs * 2;
         for (uint32_t h = 0; h < args->heads; h++) {
             float *x = args->x + ((size_t)r * args->heads + h) * args->head_dim;
+            const struct norm_args norm = {.x = x,
+                                           .weight = args->norm,
+                                           .y = x,
+                                           .rows = 1,
+                                           .cols = args->head_dim,
+                                           .epsilon = args->epsilon};
+            if (args->norm != NULL) /* the head is in the first-level cache */
+                norm_rows(&norm, NORM_RMS, false, 0, 1);
             if (args->pairing == ROPE_INTERLEAVED)
                 rope_interleaved(x, table, args->pairs);
             else
@@ -70,16 +108,73 @@ void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end)
     }
 }
 
-void k_act_avx2(const struct act_args *args, uint32_t begin, uint32_t end)
+/* Minimum and maximum return their second operand when either is a NaN. */
+static inline __attribute__((always_inline)) __m256 act_of(const enum act_kind kind, __m256 x,
+                                                           __m256 up)
+{
+    const __m256 most = _mm256_set1_ps(FIXED_MATH_CLAMP);
+    const __m256 low = _mm256_max_ps(_mm256_set1_ps(-FIXED_MATH_CLAMP), up);
+    switch (kind) {
+    case ACT_SILU_MUL:
+        return _mm256_mul_ps(avx2_sigmoid_mul(x, x), up);
+    case ACT_GELU_MUL:
+        return _mm256_mul_ps(avx2_sigmoid_mul(x, avx2_gelu_z(x)), up);
+    case ACT_CLAMPED_MUL:
+        x = _mm256_min_ps(most, x);
+        x = avx2_sigmoid_mul(x, _mm256_mul_ps(x, _mm256_set1_ps(FIXED_MATH_CLAMP_Z)));
+        return _mm256_mul_ps(x, _mm256_add_ps(_mm256_min_ps(most, low), _mm256_set1_ps(1.0f)));
+    case ACT_GELU_TANH:
+        return avx2_sigmoid_mul(x, avx2_gelu_z(x));
+    case ACT_GELU_ERF:
+        return avx2_gelu_erf(x);
+    default:
+        return x;
+    }
+}
+
+/* The kind is a constant in every call. */
+static inline __attribute__((always_inline)) void
+act_rows(const struct act_args *args, const enum act_kind kind, uint32_t begin, uint32_t end)
 {
     const size_t stop = (size_t)end * args->cols;
     for (size_t i = (size_t)begin * args->cols; i < stop; i += 8) {
         const uint32_t left = stop - i < 8 ? (uint32_t)(stop - i) : 8;
-        __m256 g = avx2_load(args->x + i, left);
-        __m256 minus = _mm256_xor_ps(g, _mm256_set1_ps(-0.0f));
-        __m256 divisor = _mm256_add_ps(_mm256_set1_ps(1.0f), avx2_exp(minus));
-        g = _mm256_mul_ps(_mm256_div_ps(g, divisor), avx2_load(args->up + i, left));
-        avx2_store(args->x + i, left, g);
+        const __m256 up =
+            kernels_act_takes_two(kind) ? avx2_load(args->up + i, left) : _mm256_setzero_ps();
+        avx2_store(args->x + i, left, act_of(kind, avx2_load(args->x + i, left), up));
+    }
+}
+
+void k_act_avx2(const struct act_args *args, uint32_t begin, uint32_t end)
+{
+    switch (args->kind) {
+    case ACT_SILU_MUL:
+        act_rows(args, ACT_SILU_MUL, begin, end);
+        break;
+    case ACT_GELU_MUL:
+        act_rows(args, ACT_GELU_MUL, begin, end);
+        break;
+    case ACT_CLAMPED_MUL:
+        act_rows(args, ACT_CLAMPED_MUL, begin, end);
+        break;
+    case ACT_GELU_TANH:
+        act_rows(args, ACT_GELU_TANH, begin, end);
+        break;
+    case ACT_GELU_ERF:
+        act_rows(args, ACT_GELU_ERF, begin, end);
+        break;
+    default:
+        break;
+    }
+}
+
+void k_softcap_avx2(float *x, size_t count, float cap)
+{
+    const __m256 inverse = _mm256_set1_ps(1.0f / cap);
+    for (size_t i = 0; i < count; i += 8) {
+        const uint32_t left = count - i < 8 ? (uint32_t)(count - i) : 8;
+        const __m256 v = avx2_load(x + i, left);
+        avx2_store(x + i, left, avx2_softcap(v, _mm256_set1_ps(cap), inverse));
     }
 }
 

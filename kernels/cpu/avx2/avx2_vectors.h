@@ -66,6 +66,30 @@ static inline float avx2_norm_scale(const float *x, uint32_t n, float epsilon)
     return 1.0f / sqrtf(avx2_fold16(lanes[0], lanes[1]) / (float)n + epsilon);
 }
 
+/* k_layer_scale_ref_int8. */
+static inline float avx2_layer_scale(const float *x, uint32_t n, float epsilon, float *mean)
+{
+    __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    __m256 lanes[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (uint32_t i = 0; i < n; i += 16)
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t left = avx2_left(n, i + 8 * half);
+            const __m256 mask = _mm256_castsi256_ps(avx2_mask(left));
+            const __m256 sum = _mm256_add_ps(sums[half], avx2_load(x + i + 8 * half, left));
+            sums[half] = _mm256_blendv_ps(sums[half], sum, mask);
+        }
+    *mean = avx2_fold16(sums[0], sums[1]) / (float)n;
+    for (uint32_t i = 0; i < n; i += 16)
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t left = avx2_left(n, i + 8 * half);
+            const __m256 mask = _mm256_castsi256_ps(avx2_mask(left));
+            const __m256 v =
+                _mm256_sub_ps(avx2_load(x + i + 8 * half, left), _mm256_set1_ps(*mean));
+            lanes[half] = _mm256_blendv_ps(lanes[half], _mm256_fmadd_ps(v, v, lanes[half]), mask);
+        }
+    return 1.0f / sqrtf(avx2_fold16(lanes[0], lanes[1]) / (float)n + epsilon);
+}
+
 /* Returns the greatest lane; no lane may be a NaN. */
 static inline float avx2_greatest(__m256 lanes)
 {
@@ -94,6 +118,49 @@ static inline __m256 avx2_exp(__m256 x)
     y = _mm256_blendv_ps(y, _mm256_set1_ps(INFINITY), is_over);
     y = _mm256_andnot_ps(is_under, y);
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+/* Activations and soft caps of fixed_math in 8 lanes, with its functions' names. */
+static inline __m256 avx2_sigmoid_mul(__m256 x, __m256 z)
+{
+    const __m256 minus = _mm256_xor_ps(z, _mm256_set1_ps(-0.0f));
+    return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), avx2_exp(minus)));
+}
+
+static inline __m256 avx2_gelu_z(__m256 x)
+{
+    return _mm256_mul_ps(x, _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(FIXED_MATH_GELU_Z3),
+                                            _mm256_set1_ps(FIXED_MATH_GELU_Z1)));
+}
+
+static inline __m256 avx2_gelu_erf(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 y = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    const __m256 t =
+        _mm256_div_ps(one, _mm256_fmadd_ps(y, _mm256_set1_ps(FIXED_MATH_NORMAL_T), one));
+    __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(FIXED_MATH_NORMAL_P7), t,
+                               _mm256_set1_ps(FIXED_MATH_NORMAL_P6));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P5));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P4));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P3));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P2));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P1));
+    p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(FIXED_MATH_NORMAL_P0));
+    const __m256 power = _mm256_mul_ps(_mm256_mul_ps(y, _mm256_set1_ps(-0.5f)), y);
+    const __m256 above = _mm256_mul_ps(_mm256_mul_ps(p, t), avx2_exp(power));
+    const __m256 is_below = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
+    return _mm256_mul_ps(x, _mm256_blendv_ps(_mm256_sub_ps(one, above), above, is_below));
+}
+
+static inline __m256 avx2_softcap(__m256 x, __m256 cap, __m256 inverse)
+{
+    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 minus = _mm256_set1_ps(-0.0f);
+    const __m256 u = _mm256_mul_ps(x, inverse);
+    const __m256 e = avx2_exp(_mm256_mul_ps(_mm256_andnot_ps(minus, u), _mm256_set1_ps(-2.0f)));
+    const __m256 size = _mm256_div_ps(_mm256_sub_ps(one, e), _mm256_add_ps(one, e));
+    return _mm256_mul_ps(cap, _mm256_or_ps(_mm256_andnot_ps(minus, size), _mm256_and_ps(u, minus)));
 }
 
 /* k_kv_codes_ref of x × by. Writes n codes, rounded up to a multiple of 8; those beyond n are 0. */

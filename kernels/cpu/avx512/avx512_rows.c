@@ -8,19 +8,48 @@ void k_exp_avx512(const float in[16], float out[16])
     _mm512_storeu_ps(out, avx512_exp(_mm512_loadu_ps(in)));
 }
 
-void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end)
+/* The kind and `accumulate` are constants in every call. */
+static inline __attribute__((always_inline)) void norm_rows(const struct norm_args *args,
+                                                            const enum norm_kind kind,
+                                                            const bool accumulate, uint32_t begin,
+                                                            uint32_t end)
 {
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
         float *y = args->y + (size_t)r * args->cols;
-        __m512 scale = _mm512_set1_ps(avx512_norm_scale(x, args->cols, args->epsilon));
+        float mean = 0;
+        const __m512 scale = _mm512_set1_ps(
+            kind == NORM_LAYER ? avx512_layer_scale(x, args->cols, args->epsilon, &mean)
+                               : avx512_norm_scale(x, args->cols, args->epsilon));
         for (uint32_t i = 0; i < args->cols; i += 16) {
-            __mmask16 mask = avx512_mask(args->cols - i);
-            __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), scale);
-            v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, args->weight + i));
+            const __mmask16 mask = avx512_mask(args->cols - i);
+            const __m512 weight = _mm512_maskz_loadu_ps(mask, args->weight + i);
+            __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+            if (kind == NORM_LAYER) {
+                const __m512 bias = args->bias != NULL ? _mm512_maskz_loadu_ps(mask, args->bias + i)
+                                                       : _mm512_setzero_ps();
+                v = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(mean)), scale);
+                v = _mm512_fmadd_ps(v, weight, bias);
+            } else {
+                v = _mm512_mul_ps(_mm512_mul_ps(v, scale), weight);
+            }
+            if (accumulate)
+                v = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y + i), v);
             _mm512_mask_storeu_ps(y + i, mask, v);
         }
     }
+}
+
+void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end)
+{
+    if (args->kind == NORM_LAYER && args->accumulate)
+        norm_rows(args, NORM_LAYER, true, begin, end);
+    else if (args->kind == NORM_LAYER)
+        norm_rows(args, NORM_LAYER, false, begin, end);
+    else if (args->accumulate)
+        norm_rows(args, NORM_RMS, true, begin, end);
+    else
+        norm_rows(args, NORM_RMS, false, begin, end);
 }
 
 /* Rotates eight pairs (a, b) of neighbours at a time. */
@@ -64,6 +93,14 @@ void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end)
         const float *table = args->table + (size_t)r * args->pairs * 2;
         for (uint32_t h = 0; h < args->heads; h++) {
             float *x = args->x + ((size_t)r * args->heads + h) * args->head_dim;
+            const struct norm_args norm = {.x = x,
+                                           .weight = args->norm,
+                                           .y = x,
+                                           .rows = 1,
+                                           .cols = args->head_dim,
+                                           .epsilon = args->epsilon};
+            if (args->norm != NULL) /* the head is in the first-level cache */
+                norm_rows(&norm, NORM_RMS, false, 0, 1);
             if (args->pairing == ROPE_INTERLEAVED)
                 rope_interleaved(x, table, args->pairs);
             else
@@ -72,16 +109,74 @@ void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end)
     }
 }
 
-void k_act_avx512(const struct act_args *args, uint32_t begin, uint32_t end)
+/* Minimum and maximum return their second operand when either is a NaN. */
+static inline __attribute__((always_inline)) __m512 act_of(const enum act_kind kind, __m512 x,
+                                                           __m512 up)
+{
+    const __m512 most = _mm512_set1_ps(FIXED_MATH_CLAMP);
+    const __m512 low = _mm512_max_ps(_mm512_set1_ps(-FIXED_MATH_CLAMP), up);
+    switch (kind) {
+    case ACT_SILU_MUL:
+        return _mm512_mul_ps(avx512_sigmoid_mul(x, x), up);
+    case ACT_GELU_MUL:
+        return _mm512_mul_ps(avx512_sigmoid_mul(x, avx512_gelu_z(x)), up);
+    case ACT_CLAMPED_MUL:
+        x = _mm512_min_ps(most, x);
+        x = avx512_sigmoid_mul(x, _mm512_mul_ps(x, _mm512_set1_ps(FIXED_MATH_CLAMP_Z)));
+        return _mm512_mul_ps(x, _mm512_add_ps(_mm512_min_ps(most, low), _mm512_set1_ps(1.0f)));
+    case ACT_GELU_TANH:
+        return avx512_sigmoid_mul(x, avx512_gelu_z(x));
+    case ACT_GELU_ERF:
+        return avx512_gelu_erf(x);
+    default:
+        return x;
+    }
+}
+
+/* The kind is a constant in every call. */
+static inline __attribute__((always_inline)) void
+act_rows(const struct act_args *args, const enum act_kind kind, uint32_t begin, uint32_t end)
 {
     const size_t stop = (size_t)end * args->cols;
     for (size_t i = (size_t)begin * args->cols; i < stop; i += 16) {
-        __mmask16 mask = avx512_mask(stop - i < 16 ? (uint32_t)(stop - i) : 16);
-        __m512 g = _mm512_maskz_loadu_ps(mask, args->x + i);
-        __m512 minus = _mm512_xor_ps(g, _mm512_set1_ps(-0.0f));
-        __m512 divisor = _mm512_add_ps(_mm512_set1_ps(1.0f), avx512_exp(minus));
-        g = _mm512_mul_ps(_mm512_div_ps(g, divisor), _mm512_maskz_loadu_ps(mask, args->up + i));
-        _mm512_mask_storeu_ps(args->x + i, mask, g);
+        const __mmask16 mask = avx512_mask(stop - i < 16 ? (uint32_t)(stop - i) : 16);
+        const __m512 up = kernels_act_takes_two(kind) ? _mm512_maskz_loadu_ps(mask, args->up + i)
+                                                      : _mm512_setzero_ps();
+        const __m512 x = _mm512_maskz_loadu_ps(mask, args->x + i);
+        _mm512_mask_storeu_ps(args->x + i, mask, act_of(kind, x, up));
+    }
+}
+
+void k_act_avx512(const struct act_args *args, uint32_t begin, uint32_t end)
+{
+    switch (args->kind) {
+    case ACT_SILU_MUL:
+        act_rows(args, ACT_SILU_MUL, begin, end);
+        break;
+    case ACT_GELU_MUL:
+        act_rows(args, ACT_GELU_MUL, begin, end);
+        break;
+    case ACT_CLAMPED_MUL:
+        act_rows(args, ACT_CLAMPED_MUL, begin, end);
+        break;
+    case ACT_GELU_TANH:
+        act_rows(args, ACT_GELU_TANH, begin, end);
+        break;
+    case ACT_GELU_ERF:
+        act_rows(args, ACT_GELU_ERF, begin, end);
+        break;
+    default:
+        break;
+    }
+}
+
+void k_softcap_avx512(float *x, size_t count, float cap)
+{
+    const __m512 inverse = _mm512_set1_ps(1.0f / cap);
+    for (size_t i = 0; i < count; i += 16) {
+        const __mmask16 mask = avx512_mask(count - i < 16 ? (uint32_t)(count - i) : 16);
+        const __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        _mm512_mask_storeu_ps(x + i, mask, avx512_softcap(v, _mm512_set1_ps(cap), inverse));
     }
 }
 

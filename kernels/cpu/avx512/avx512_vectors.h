@@ -38,6 +38,24 @@ static inline float avx512_norm_scale(const float *x, uint32_t cols, float epsil
     return 1.0f / sqrtf(avx512_fold16(lanes) / (float)cols + epsilon);
 }
 
+/* k_layer_scale_ref_int8. */
+static inline float avx512_layer_scale(const float *x, uint32_t cols, float epsilon, float *mean)
+{
+    __m512 sums = _mm512_setzero_ps();
+    __m512 lanes = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < cols; i += 16) {
+        const __mmask16 mask = avx512_mask(cols - i);
+        sums = _mm512_mask_add_ps(sums, mask, sums, _mm512_maskz_loadu_ps(mask, x + i));
+    }
+    *mean = avx512_fold16(sums) / (float)cols;
+    for (uint32_t i = 0; i < cols; i += 16) {
+        const __mmask16 mask = avx512_mask(cols - i);
+        const __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(*mean));
+        lanes = _mm512_mask3_fmadd_ps(v, v, lanes, mask);
+    }
+    return 1.0f / sqrtf(avx512_fold16(lanes) / (float)cols + epsilon);
+}
+
 /* Reduces each of four vectors to one number by `op` of halves, quarters, pairs. */
 #define AVX512_REDUCE_16X4(name, op)                                                               \
     static inline __m128 name(const __m512 v[4])                                                   \
@@ -76,6 +94,49 @@ static inline __m512 avx512_exp(__m512 x)
         _mm512_cmp_ps_mask(x, _mm512_set1_ps(FIXED_MATH_EXP_MAX), _CMP_NLE_UQ);
     y = _mm512_castsi512_ps(_mm512_maskz_add_epi32(is_not_under, _mm512_castps_si512(y), exponent));
     return _mm512_mask_add_ps(y, is_over_or_nan, x, _mm512_set1_ps(INFINITY));
+}
+
+/* Activations and soft caps of fixed_math in 16 lanes, with its functions' names. */
+static inline __m512 avx512_sigmoid_mul(__m512 x, __m512 z)
+{
+    const __m512 minus = _mm512_xor_ps(z, _mm512_set1_ps(-0.0f));
+    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), avx512_exp(minus)));
+}
+
+static inline __m512 avx512_gelu_z(__m512 x)
+{
+    return _mm512_mul_ps(x, _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(FIXED_MATH_GELU_Z3),
+                                            _mm512_set1_ps(FIXED_MATH_GELU_Z1)));
+}
+
+static inline __m512 avx512_gelu_erf(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 y = _mm512_abs_ps(x);
+    const __m512 t =
+        _mm512_div_ps(one, _mm512_fmadd_ps(y, _mm512_set1_ps(FIXED_MATH_NORMAL_T), one));
+    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(FIXED_MATH_NORMAL_P7), t,
+                               _mm512_set1_ps(FIXED_MATH_NORMAL_P6));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P5));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P4));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P3));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P2));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P1));
+    p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(FIXED_MATH_NORMAL_P0));
+    const __m512 power = _mm512_mul_ps(_mm512_mul_ps(y, _mm512_set1_ps(-0.5f)), y);
+    const __m512 above = _mm512_mul_ps(_mm512_mul_ps(p, t), avx512_exp(power));
+    const __mmask16 is_below = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_mul_ps(x, _mm512_mask_mov_ps(_mm512_sub_ps(one, above), is_below, above));
+}
+
+static inline __m512 avx512_softcap(__m512 x, __m512 cap, __m512 inverse)
+{
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 u = _mm512_mul_ps(x, inverse);
+    const __m512 e = avx512_exp(_mm512_mul_ps(_mm512_abs_ps(u), _mm512_set1_ps(-2.0f)));
+    const __m512 size = _mm512_div_ps(_mm512_sub_ps(one, e), _mm512_add_ps(one, e));
+    const __m512 sign = _mm512_and_ps(u, _mm512_set1_ps(-0.0f));
+    return _mm512_mul_ps(cap, _mm512_or_ps(_mm512_abs_ps(size), sign));
 }
 
 /* isum += Σ of 4 products: unsigned bytes of w, and in every lane the 4 signed bytes at `q`. gcc 12

@@ -178,6 +178,7 @@ const struct kernels_ops cpu_ops = {
     .kv_write = op_kv_write,
     .attention = op_attention,
     .act = op_rows_act,
+    .softcap = op_rows_softcap,
     .gather = op_rows_gather,
     .ranks_open = cpu_end,
     .all_reduce = op_ranks_reduce,

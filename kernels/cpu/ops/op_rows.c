@@ -8,7 +8,7 @@ struct rows_job {
     struct kernels *kernels;
     const void *args;
     uint32_t rows;
-    enum kernels_op op;
+    struct ops_work work;
     void (*part)(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end);
 };
 
@@ -25,23 +25,26 @@ static void op_rows_job(void *context, uint32_t thread, uint32_t count)
 static void rows_run(struct rows_job *job, size_t elements)
 {
     if (job->rows > 0)
-        ops_run(job->kernels, &(struct ops_work){.op = job->op}, job->rows == 1 ? 0 : elements,
-                op_rows_job, job);
+        ops_run(job->kernels, &job->work, job->rows == 1 ? 0 : elements, op_rows_job, job);
 }
 
 static void rows_embed_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
 {
     const struct embed_args *embed = args;
-    for (uint32_t r = begin; r < end; r++)
-        kernels->table->weight_row(embed->table, embed->tokens[r],
-                                   embed->out + (size_t)r * embed->table->cols);
+    const uint32_t cols = embed->table->cols;
+    for (uint32_t r = begin; r < end; r++) {
+        float *out = embed->out + (size_t)r * cols;
+        kernels->table->weight_row(embed->table, embed->tokens[r], out);
+        for (uint32_t i = 0; embed->scale != 0 && i < cols; i++)
+            out[i] *= embed->scale;
+    }
 }
 
 void op_rows_embed(struct kernels *kernels, const struct embed_args *args)
 {
     for (uint32_t r = 0; r < args->rows; r++)
         ASSERT(args->tokens[r] < args->table->rows);
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_embed, rows_embed_part};
+    struct rows_job job = {kernels, args, args->rows, {.op = KERNELS_OP_embed}, rows_embed_part};
     rows_run(&job, (size_t)args->rows * args->table->cols);
 }
 
@@ -52,8 +55,15 @@ static void rows_norm_part(struct kernels *kernels, const void *args, uint32_t b
 
 void op_rows_norm(struct kernels *kernels, const struct norm_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_norm, rows_norm_part};
-    rows_run(&job, (size_t)args->rows * args->cols);
+    const size_t elements = (size_t)args->rows * args->cols;
+    struct rows_job job = {kernels, args, args->rows, {.op = KERNELS_OP_norm}, rows_norm_part};
+    if (args->accumulate) /* x and y are read, y is written; the weights stay in the cache */
+        job.work = (struct ops_work){.op = KERNELS_OP_norm_add,
+                                     .f32_operations = 5 * elements,
+                                     .bytes = 3 * elements * sizeof(float)};
+    ASSERT(args->bias == NULL || args->kind == NORM_LAYER);
+    ASSERT(!args->accumulate || args->x != args->y);
+    rows_run(&job, elements);
 }
 
 /* The angle is a float32 product, as in the programs that trained the models; its cosine is
@@ -62,19 +72,21 @@ static void rows_rope_table_part(struct kernels *kernels, const void *args, uint
                                  uint32_t end)
 {
     const struct rope_table_args *rope = args;
+    const double factor = rope->factor != 0 ? (double)rope->factor : 1;
     (void)kernels;
     for (uint32_t r = begin; r < end; r++)
         for (uint32_t i = 0; i < rope->pairs; i++) {
             float *entry = rope->table + ((size_t)r * rope->pairs + i) * 2;
             float angle = (float)rope->positions[r] * rope->frequencies[i];
-            entry[0] = (float)cos((double)angle);
-            entry[1] = (float)sin((double)angle);
+            entry[0] = (float)(cos((double)angle) * factor);
+            entry[1] = (float)(sin((double)angle) * factor);
         }
 }
 
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rope_table, rows_rope_table_part};
+    struct rows_job job = {
+        kernels, args, args->rows, {.op = KERNELS_OP_rope_table}, rows_rope_table_part};
     rows_run(&job, (size_t)args->rows * args->pairs * 64);
 }
 
@@ -86,7 +98,7 @@ static void rows_rope_part(struct kernels *kernels, const void *args, uint32_t b
 void op_rows_rope(struct kernels *kernels, const struct rope_args *args)
 {
     ASSERT(args->pairs * 2 <= args->head_dim);
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rope, rows_rope_part};
+    struct rows_job job = {kernels, args, args->rows, {.op = KERNELS_OP_rope}, rows_rope_part};
     rows_run(&job, (size_t)args->rows * args->heads * args->head_dim);
 }
 
@@ -97,8 +109,40 @@ static void rows_act_part(struct kernels *kernels, const void *args, uint32_t be
 
 void op_rows_act(struct kernels *kernels, const struct act_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_act, rows_act_part};
+    ASSERT(args->kind != ACT_NONE);
+    ASSERT(!kernels_act_takes_two(args->kind) || args->up != NULL);
+    struct rows_job job = {kernels, args, args->rows, {.op = KERNELS_OP_act}, rows_act_part};
     rows_run(&job, (size_t)args->rows * args->cols * 4);
+}
+
+/* Logits are wide and few, so pieces of rows are divided. */
+enum { SOFTCAP_PIECE = 1024 };
+
+static size_t rows_softcap_count(const struct softcap_args *args)
+{
+    return (size_t)args->rows * args->cols;
+}
+
+static void rows_softcap_part(struct kernels *kernels, const void *args, uint32_t begin,
+                              uint32_t end)
+{
+    const struct softcap_args *call = args;
+    const size_t from = (size_t)begin * SOFTCAP_PIECE;
+    const size_t all = rows_softcap_count(call);
+    const size_t to = (size_t)end * SOFTCAP_PIECE < all ? (size_t)end * SOFTCAP_PIECE : all;
+    kernels->table->softcap(call->x + from, to - from, call->cap);
+}
+
+void op_rows_softcap(struct kernels *kernels, const struct softcap_args *args)
+{
+    const size_t all = rows_softcap_count(args);
+    struct rows_job job = {kernels,
+                           args,
+                           (uint32_t)((all + SOFTCAP_PIECE - 1) / SOFTCAP_PIECE),
+                           {.op = KERNELS_OP_softcap, .bytes = 2 * all * sizeof(float)},
+                           rows_softcap_part};
+    ASSERT(args->cap > 0);
+    rows_run(&job, all * 4);
 }
 
 /* Few rows that were just written: not enough work for more than the caller. */
@@ -133,7 +177,8 @@ void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t
 {
     struct rows_logits call = {logits, vocab, out};
     ASSERT(vocab > 0);
-    struct rows_job job = {kernels, &call, rows, KERNELS_OP_logits_stats, rows_logits_stats_part};
+    struct rows_job job = {
+        kernels, &call, rows, {.op = KERNELS_OP_logits_stats}, rows_logits_stats_part};
     rows_run(&job, (size_t)rows * vocab * 4);
 }
 

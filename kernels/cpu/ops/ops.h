@@ -155,6 +155,7 @@ void op_rows_norm(struct kernels *kernels, const struct norm_args *args);
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args);
 void op_rows_rope(struct kernels *kernels, const struct rope_args *args);
 void op_rows_act(struct kernels *kernels, const struct act_args *args);
+void op_rows_softcap(struct kernels *kernels, const struct softcap_args *args);
 void op_rows_gather(struct kernels *kernels, const struct gather_args *args);
 void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out);
