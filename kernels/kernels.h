@@ -101,20 +101,24 @@ void kernels_weight_destroy(struct kernels *kernels, struct weight *weight);
 
 enum { LINEAR_WEIGHTS_MAX = 3 };
 
-/* y[i] = x · weights[i]ᵀ (or y[i] += …), for up to three matrices over the same input, so that the
- * input is quantised once (q, k, v; gate, up). The norm before it and the activation after
+/* y[i] = x · weights[i]ᵀ + bias[i] (or y[i] += …), for up to three matrices over the same input, so
+ * that the input is quantised once (q, k, v; gate, up). The norm before it and the activation after
  * it can be part of the call, with the bits of the separate operations. */
 struct linear_args {
     const float *x; /* [rows][cols of every weight] */
     uint32_t rows;
     uint32_t count;
     const struct weight *weights[LINEAR_WEIGHTS_MAX];
-    float *y[LINEAR_WEIGHTS_MAX]; /* [rows][weights[i]->rows] */
+    const float *bias[LINEAR_WEIGHTS_MAX]; /* [weights[i]->rows]; NULL: none */
+    float *y[LINEAR_WEIGHTS_MAX];          /* [rows][weights[i]->rows] */
     bool accumulate;
-    /* Of two matrices of one shape: y[0] = act(x · weights[0]ᵀ, x · weights[1]ᵀ), y[1] unused. */
+    /* Without `accumulate`. Of two matrices of one shape where the activation takes two: y[0] =
+     * act(x · weights[0]ᵀ, x · weights[1]ᵀ), y[1] unused. Otherwise of each matrix. */
     enum act_kind act;
     const float *norm; /* [cols]; if not NULL, the input is kernels_norm of x */
-    float epsilon;     /* of the norm */
+    const float *norm_bias;
+    enum norm_kind norm_kind;
+    float epsilon; /* of the norm */
 };
 void kernels_linear(struct kernels *kernels, const struct linear_args *args);
 

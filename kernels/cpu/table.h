@@ -41,6 +41,8 @@ struct table_input {
     uint32_t rows;
     uint32_t cols;
     const float *norm; /* [cols]; NULL: x as it is */
+    const float *norm_bias;
+    enum norm_kind norm_kind;
     float epsilon;
 };
 
@@ -55,6 +57,7 @@ struct table_linear {
     uint32_t group_end;
     float *y; /* output group_begin × TABLE_GROUP of the first row */
     size_t y_stride;
+    const float *bias; /* from the same output on; NULL: none */
     bool accumulate;
     bool has_dots; /* BF16 weights by dot products, with the same bits */
     void *scratch; /* table_linear_scratch(weight->cols); never the memory of `input` */
@@ -119,12 +122,12 @@ struct kernel_table {
     /* Packs a full open group [n][16] into a group of a K tile of 4-bit codes. */
     void (*keys_pack)(const uint16_t *open, uint32_t n, void *group);
 
-    /* Copies large memory that is not needed again soon: 64-byte aligned, a multiple of 64, no
-     * overlap. */
-    void (*copy)(void *to, const void *from, size_t bytes);
     /* x = cap × tanh(x ÷ cap) of `count` elements. */
     void (*softcap)(float *x, size_t count, float cap);
 
+    /* Copies large memory that is not needed again soon: 64-byte aligned, a multiple of 64, no
+     * overlap. */
+    void (*copy)(void *to, const void *from, size_t bytes);
 
     /* Computes max, argmax, and Σ e^(x − max) of one row. */
     float (*logits_stats)(const float *logits, uint32_t vocab, struct logits_stats *out);

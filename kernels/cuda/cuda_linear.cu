@@ -1,3 +1,4 @@
+#include "kernels/cuda/cuda_act.cuh"
 #include "kernels/cuda/cuda_linear.cuh"
 #include "kernels/cuda/cuda_linear_lt.cuh"
 #include "kernels/cuda/cuda_ops.h"
@@ -25,9 +26,11 @@ struct linear_input {
     uint32_t pairs;
     enum linear_kind kind;
     const float *norm; /* [cols], or NULL */
+    const float *norm_bias;
+    enum norm_kind norm_kind;
     float epsilon;
     uint16_t *packed; /* [row][pairs × 64] */
-    float *sums;      /* [row][part] of the rounded inputs */
+    float *sums;      /* [row][part] of the rounded inputs; for float32 [row]: the norm's mean */
     float *scales;    /* [row] the reciprocal of the row's scale; for float32 the norm's factor */
 };
 
@@ -40,28 +43,28 @@ static __device__ float linear_scale(float max, float *undo)
     return __uint_as_float(exponent << 23);
 }
 
-/* Returns the norm's factor of a row: the sum of k_norm_f32_cuda, with its bits. */
-static __device__ float linear_norm(const struct linear_input *input, uint32_t row)
+/* Returns the norm's factors of a row, with the bits of k_norm_f32_cuda. */
+static __device__ struct cuda_act_norm linear_norm(const struct linear_input *input, uint32_t row)
 {
-    const float *x = input->x + (size_t)row * input->cols;
-    float squares = 0;
-    if (input->norm == NULL)
-        return 1;
-    for (uint32_t i = threadIdx.x; i < input->cols; i += CUDA_MACHINE_BLOCK)
-        squares = fmaf(x[i], x[i], squares);
-    squares = cuda_machine_block_sum(squares);
-    return 1 / sqrtf(squares / (float)input->cols + input->epsilon);
+    const struct cuda_act_norm none = {0, 1};
+    return input->norm == NULL
+               ? none
+               : cuda_act_norm_of(input->norm_kind, input->x + (size_t)row * input->cols,
+                                  input->cols, input->epsilon);
 }
 
 static __device__ float linear_element(const struct linear_input *input, uint32_t row, uint32_t col,
-                                       float norm)
+                                       const struct cuda_act_norm &norm)
 {
     const float x = input->x[(size_t)row * input->cols + col];
-    return input->norm == NULL ? x : x * norm * input->norm[col];
+    return input->norm == NULL
+               ? x
+               : cuda_act_normed(input->norm_kind, norm, x, input->norm[col],
+                                 input->norm_bias != NULL ? input->norm_bias + col : NULL);
 }
 
 static __device__ uint16_t linear_round(const struct linear_input *input, uint32_t row,
-                                        uint32_t col, float norm, float scale)
+                                        uint32_t col, const struct cuda_act_norm &norm, float scale)
 {
     if (col >= input->cols)
         return 0;
@@ -86,7 +89,7 @@ __global__ void k_linear_input_cuda(struct linear_input input)
     cuda_machine_begin();
     const uint32_t row = blockIdx.x;
     const uint32_t width = input.pairs * 2 * CUDA_WEIGHT_PART;
-    const float norm = linear_norm(&input, row);
+    const struct cuda_act_norm norm = linear_norm(&input, row);
     float max = 0;
     float undo = 1;
     float scale = 1;
@@ -98,9 +101,12 @@ __global__ void k_linear_input_cuda(struct linear_input input)
         scale = 1 / CUDA_LINEAR_LT_SCALE;
     }
     if (threadIdx.x == 0)
-        input.scales[row] = input.kind == LINEAR_KIND_F32 ? norm : undo;
-    if (input.kind == LINEAR_KIND_F32)
+        input.scales[row] = input.kind == LINEAR_KIND_F32 ? norm.scale : undo;
+    if (input.kind == LINEAR_KIND_F32) {
+        if (threadIdx.x == 0)
+            input.sums[row] = norm.mean;
         return;
+    }
     for (uint32_t col = threadIdx.x; col < width; col += CUDA_MACHINE_BLOCK)
         input.packed[(size_t)row * width + linear_column(input.kind, col)] =
             linear_round(&input, row, col, norm, scale);
@@ -123,6 +129,7 @@ struct linear_f32 {
     const unsigned char *packed;
     struct linear_input input;
     float *y;
+    const float *bias; /* [outputs], or NULL */
     uint32_t outputs;
     bool accumulate;
 };
@@ -144,9 +151,10 @@ __global__ void k_linear_f32_cuda(struct linear_f32 call)
         const float weight = w[col];
 #pragma unroll
         for (uint32_t r = 0; r < LINEAR_ROWS; r++)
-            if (r < left)
-                total[r] = fmaf(weight, linear_element(input, row + r, col, input->scales[row + r]),
-                                total[r]);
+            if (r < left) {
+                const struct cuda_act_norm norm = {input->sums[row + r], input->scales[row + r]};
+                total[r] = fmaf(weight, linear_element(input, row + r, col, norm), total[r]);
+            }
     }
 #pragma unroll
     for (uint32_t r = 0; r < LINEAR_ROWS; r++) {
@@ -154,6 +162,8 @@ __global__ void k_linear_f32_cuda(struct linear_f32 call)
         for (int mask = 16; mask > 0; mask /= 2)
             total[r] += __shfl_xor_sync(0xffffffffu, total[r], mask);
         float *y = call.y + (size_t)(row + r) * call.outputs + output;
+        if (call.bias != NULL)
+            total[r] += call.bias[output];
         if (lane == 0 && r < left)
             *y = call.accumulate ? *y + total[r] : total[r];
     }
@@ -167,12 +177,43 @@ static void linear_f32(struct cuda_backend *backend, const struct linear_args *a
     call.packed = (const unsigned char *)weight->packed;
     call.input = *input;
     call.y = y;
+    call.bias = args->bias[index];
     call.outputs = weight->rows;
     call.accumulate = args->accumulate;
     cuda_backend_launch_early(backend, "linear",
                               dim3((weight->rows + LINEAR_WARPS - 1) / LINEAR_WARPS,
                                    (args->rows + LINEAR_ROWS - 1) / LINEAR_ROWS),
                               LINEAR_THREADS, k_linear_f32_cuda, call);
+}
+
+/* --- what cuBLASLt leaves to others --- */
+
+struct linear_bias {
+    float *y;
+    const float *bias;
+    uint32_t rows;
+    uint32_t outputs;
+};
+
+__global__ void k_linear_bias_cuda(struct linear_bias call)
+{
+    cuda_machine_begin();
+    const size_t i = (size_t)blockIdx.x * LINEAR_THREADS + threadIdx.x;
+    if (i < (size_t)call.rows * call.outputs)
+        call.y[i] += call.bias[i % call.outputs];
+}
+
+static void linear_lt(struct cuda_backend *backend, const struct linear_args *args, uint32_t index,
+                      uint32_t parts, float *y)
+{
+    const struct weight *weight = args->weights[index];
+    const struct linear_bias call = {y, args->bias[index], args->rows, weight->rows};
+    const size_t all = (size_t)args->rows * weight->rows;
+    cuda_linear_lt(backend, weight, parts, args->rows, y, args->accumulate);
+    if (call.bias != NULL)
+        cuda_backend_launch_early(backend, "linear's bias",
+                                  dim3((unsigned)((all + LINEAR_THREADS - 1) / LINEAR_THREADS)),
+                                  LINEAR_THREADS, k_linear_bias_cuda, call);
 }
 
 /* --- the choice --- */
@@ -214,6 +255,7 @@ static void linear_run(struct cuda_backend *backend, const struct linear_args *a
         matrix->packed = (const unsigned char *)args->weights[i]->packed;
         matrix->factors_at = forms[i].factors_at;
         matrix->y = y[i];
+        matrix->bias = args->bias[i];
         matrix->tiles = forms[i].tiles;
         matrix->outputs = args->weights[i]->rows;
         matrix->column = call.columns;
@@ -242,6 +284,8 @@ static void linear_pack(struct cuda_backend *backend, const struct linear_args *
     input->pairs = form->parts / 2;
     input->kind = kind;
     input->norm = args->norm;
+    input->norm_bias = args->norm_bias;
+    input->norm_kind = args->norm_kind;
     input->epsilon = args->epsilon;
     input->packed = (uint16_t *)backend->input;
     input->sums = backend->input_sums;
@@ -263,8 +307,7 @@ static void linear_all(struct cuda_backend *backend, const struct linear_args *a
         if (kind == LINEAR_KIND_F32) {
             linear_f32(backend, args, &input, i, y[i]);
         } else if (is_lt) {
-            cuda_linear_lt(backend, args->weights[i], forms[i].parts, args->rows, y[i],
-                           args->accumulate);
+            linear_lt(backend, args, i, forms[i].parts, y[i]);
         } else {
             while (next < args->count && forms[next].parts == forms[i].parts &&
                    forms[next].bits == forms[i].bits &&
@@ -275,15 +318,32 @@ static void linear_all(struct cuda_backend *backend, const struct linear_args *a
     }
 }
 
+/* Runs the activation over what the matrices have left in y. */
+static void linear_act(struct cuda_backend *backend, const struct linear_args *args,
+                       float *const *y)
+{
+    const bool takes_two = kernels_act_takes_two(args->act);
+    for (uint32_t i = 0; i < (takes_two ? 1 : args->count); i++) {
+        struct act_args act = {};
+        act.kind = args->act;
+        act.x = y[i];
+        act.up = takes_two ? y[1] : NULL;
+        act.rows = args->rows;
+        act.cols = args->weights[i]->rows;
+        cuda_act(backend, &act);
+    }
+}
+
 extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_args *args)
 {
     struct cuda_weight_form forms[LINEAR_WEIGHTS_MAX];
     float *y[LINEAR_WEIGHTS_MAX];
+    const bool takes_two = kernels_act_takes_two(args->act);
     ASSERT(args->rows <= backend->options.rows_max);
     ASSERT(args->weights[0]->cols <= backend->options.cols_max);
-    if (args->act != ACT_NONE) {
+    ASSERT(args->act == ACT_NONE || !args->accumulate);
+    if (takes_two) {
         ASSERT(args->count == 2);
-        ASSERT(!args->accumulate);
         ASSERT(args->weights[0]->rows == args->weights[1]->rows);
         ASSERT(args->weights[0]->rows <= backend->options.cols_max);
     }
@@ -293,13 +353,10 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
         if (cuda_weight_form(&forms[i], weight->type, weight->rows, weight->cols, weight->group) !=
             STATUS_OK)
             return; /* such a weight was never created */
-        y[i] = i == 1 && args->act != ACT_NONE ? backend->gated : args->y[i];
+        y[i] = i == 1 && takes_two ? backend->gated : args->y[i];
     }
     if (args->rows > 0)
         linear_all(backend, args, forms, y);
-    if (args->act != ACT_NONE) {
-        const struct act_args gated = {ACT_SILU_MUL, args->y[0], backend->gated, args->rows,
-                                       args->weights[0]->rows};
-        cuda_act(backend, &gated);
-    }
+    if (args->act != ACT_NONE)
+        linear_act(backend, args, y);
 }

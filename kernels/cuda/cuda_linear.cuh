@@ -50,7 +50,8 @@ struct linear_matrix {
     const unsigned char *packed;
     size_t factors_at;
     float *y;
-    uint32_t tiles; /* of 16 outputs */
+    const float *bias; /* [outputs], or NULL */
+    uint32_t tiles;    /* of 16 outputs */
     uint32_t outputs;
     uint32_t column; /* index of its first output among those of all matrices */
 };
@@ -270,6 +271,18 @@ static __device__ __forceinline__ void linear_pair(float *total, const uint32_t 
     }
 }
 
+/* Stores the folded sum of an output and row. */
+static __device__ __forceinline__ void linear_put(const struct linear_call *call,
+                                                  const struct linear_matrix *matrix, uint32_t row,
+                                                  uint32_t output, float sum)
+{
+    float *y = matrix->y + (size_t)row * matrix->outputs + output;
+    float value = sum * call->scales[row] * *(const float *)matrix->packed;
+    if (matrix->bias != NULL)
+        value += matrix->bias[output];
+    *y = call->accumulate ? *y + value : value;
+}
+
 /* Stores element i of a lane's sums of 16 outputs × 8 rows, after the fold. */
 static __device__ __forceinline__ void linear_store(const struct linear_call *call,
                                                     const struct linear_matrix *matrix,
@@ -278,11 +291,8 @@ static __device__ __forceinline__ void linear_store(const struct linear_call *ca
 {
     const uint32_t output = tile * CUDA_WEIGHT_TILE + lane / 4 + i / 2 * 8;
     const uint32_t row = row_tile * 8 + lane % 4 * 2 + i % 2;
-    if (output >= matrix->outputs || row >= call->rows)
-        return;
-    float *y = matrix->y + (size_t)row * matrix->outputs + output;
-    const float value = sum * call->scales[row] * *(const float *)matrix->packed;
-    *y = call->accumulate ? *y + value : value;
+    if (output < matrix->outputs && row < call->rows)
+        linear_put(call, matrix, row, output, sum);
 }
 
 /* Launch the kernels for a form: `few` for up to LINEAR_ROWS_FEW rows, `tile` for any number. */

@@ -212,9 +212,7 @@ __global__ void k_linear_fold_cuda(struct linear_call call)
     while (m + 1 < call.count && column >= call.matrix[m + 1].column)
         m++;
     const struct linear_matrix *matrix = &call.matrix[m];
-    float *y = matrix->y + (size_t)row * matrix->outputs + column - matrix->column;
-    const float value = folded * call.scales[row] * *(const float *)matrix->packed;
-    *y = call.accumulate ? *y + value : value;
+    linear_put(&call, matrix, row, column - matrix->column, folded);
 }
 
 template <int F, int RT, int M, int N>

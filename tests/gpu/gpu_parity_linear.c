@@ -68,20 +68,25 @@ static double linear_slack(const struct tensor *tensor)
     }
 }
 
+/* `bias`: host, or NULL. */
 static void run_linear(struct cuda_backend *device, const struct weight *weight, const float *x,
-                       uint32_t rows, float *y, bool accumulate)
+                       uint32_t rows, const float *bias, float *y, bool accumulate)
 {
     const size_t in = (size_t)rows * weight->cols * sizeof *x;
     const size_t out = (size_t)rows * weight->rows * sizeof *y;
     float *x_there = parity_up(x, in);
     float *y_there = parity_up(y, out);
+    float *bias_there = bias != NULL ? parity_up(bias, weight->rows * sizeof *bias) : NULL;
     cuda_linear(device, &(struct linear_args){.x = x_there,
                                               .rows = rows,
                                               .count = 1,
                                               .weights = {weight},
+                                              .bias = {bias_there},
                                               .y = {y_there},
                                               .accumulate = accumulate});
     parity_must(cuda_backend_download(device, y, y_there, out), "linear");
+    if (bias_there != NULL)
+        parity_drop(bias_there);
     parity_drop(x_there);
     parity_drop(y_there);
 }
@@ -113,8 +118,8 @@ static double compare_linear(const struct tensor *tensor, const float *x, const 
     return worst;
 }
 
-/* Norm and gate inside a linear layer give the bits of the separate operations. */
-static void check_fused(uint32_t id)
+/* Norm and activation inside a linear layer give the bits of the separate operations. */
+static void check_fused(uint32_t id, enum norm_kind kind, enum act_kind act)
 {
     enum { ROWS = 3, COLS = 512, OUT = 96 };
     const size_t out = ROWS * OUT * sizeof(float);
@@ -122,43 +127,60 @@ static void check_fused(uint32_t id)
     struct weight weights[2];
     float *x = parity_up_randoms(ROWS * COLS, 5);
     float *norm = parity_up_randoms(COLS, 1);
+    float *bias = parity_up_randoms(COLS, 1);
     float *normed = parity_up_randoms(ROWS * COLS, 1);
-    float *y[2] = {parity_up_randoms(ROWS * OUT, 1), parity_up_randoms(ROWS * OUT, 1)};
-    float *gated = parity_up_randoms(ROWS * OUT, 1);
+    float *y[4];
     float want[ROWS * OUT];
     float got[ROWS * OUT];
+    const bool takes_two = kernels_act_takes_two(act);
+    double worst = 0;
+    for (int i = 0; i < 4; i++)
+        y[i] = parity_up_randoms(ROWS * OUT, 1);
     for (int i = 0; i < 2; i++)
         parity_must(cuda_backend_weight_create(parity.device, &weights[i], &tensors[i]), "weight");
-    cuda_norm(
-        parity.device,
-        &(struct norm_args){
-            .x = x, .weight = norm, .y = normed, .rows = ROWS, .cols = COLS, .epsilon = 1e-5f});
+    cuda_norm(parity.device, &(struct norm_args){.x = x,
+                                                 .weight = norm,
+                                                 .y = normed,
+                                                 .rows = ROWS,
+                                                 .cols = COLS,
+                                                 .epsilon = 1e-5f,
+                                                 .kind = kind,
+                                                 .bias = kind == NORM_LAYER ? bias : NULL});
     struct linear_args args = {.x = normed,
                                .rows = ROWS,
                                .count = 2,
                                .weights = {&weights[0], &weights[1]},
+                               .bias = {bias, kind == NORM_LAYER ? bias + OUT : NULL},
                                .y = {y[0], y[1]}};
     cuda_linear(parity.device, &args);
-    cuda_act(
-        parity.device,
-        &(struct act_args){.kind = ACT_SILU_MUL, .x = y[0], .up = y[1], .rows = ROWS, .cols = OUT});
-    parity_down(want, y[0], out);
+    for (int i = 0; i < (takes_two ? 1 : 2); i++)
+        cuda_act(
+            parity.device,
+            &(struct act_args){
+                .kind = act, .x = y[i], .up = takes_two ? y[1] : NULL, .rows = ROWS, .cols = OUT});
     args.x = x;
     args.norm = norm;
+    args.norm_kind = kind;
+    args.norm_bias = kind == NORM_LAYER ? bias : NULL;
     args.epsilon = 1e-5f;
-    args.act = ACT_SILU_MUL;
-    args.y[0] = gated;
-    args.y[1] = NULL;
+    args.act = act;
+    args.y[0] = y[2];
+    args.y[1] = takes_two ? NULL : y[3];
     cuda_linear(parity.device, &args);
-    parity_down(got, gated, out);
-    parity_tell(parity_same(got, want, out), "linear %s, normed and gated: bits",
-                tensors[0].type->name);
+    for (int i = 0; i < (takes_two ? 1 : 2); i++) {
+        parity_down(want, y[i], out);
+        parity_down(got, y[2 + i], out);
+        worst = fmax(worst, parity_same(got, want, out));
+    }
+    parity_tell(worst, "linear %s, norm %d and act %d inside: bits", tensors[0].type->name,
+                (int)kind, (int)act);
     for (int i = 0; i < 2; i++) {
         cuda_backend_weight_destroy(parity.device, &weights[i]);
         free((void *)(uintptr_t)tensors[i].data);
-        parity_drop(y[i]);
     }
-    parity_drop(x), parity_drop(norm), parity_drop(normed), parity_drop(gated);
+    for (int i = 0; i < 4; i++)
+        parity_drop(y[i]);
+    parity_drop(x), parity_drop(norm), parity_drop(bias), parity_drop(normed);
 }
 
 /* Three matrices over one input, the last of another type and the second of another height, with
@@ -186,7 +208,7 @@ static void check_together(uint32_t id, uint32_t other)
             float got[ROWS * 40];
             const size_t bytes = (size_t)args.rows * outputs[i] * sizeof *got;
             parity_down(got, args.y[i], bytes);
-            run_linear(parity.device, &weights[i], x, args.rows, want, false);
+            run_linear(parity.device, &weights[i], x, args.rows, NULL, want, false);
             worst = fmax(worst, parity_same(got, want, bytes));
         }
     }
@@ -214,20 +236,21 @@ static void check_linear_bits(const struct tensor *tensor, const struct weight *
     float *x = parity_randoms((size_t)ROWS * cols, 1);
     float *all = parity_host((size_t)ROWS * weight->rows * sizeof *all);
     float *part = parity_host((size_t)ROWS * weight->rows * sizeof *part);
+    float *bias = parity_randoms(weight->rows, 1);
     double worst = 0;
-    run_linear(parity.device, weight, x, ROWS, all, false);
+    run_linear(parity.device, weight, x, ROWS, bias, all, false);
     parity_must(cuda_backend_open(&unsplit, &whole), "open");
-    run_linear(unsplit, weight, x, ROWS, part, false);
+    run_linear(unsplit, weight, x, ROWS, bias, part, false);
     worst = parity_same(part, all, (size_t)ROWS * weight->rows * sizeof *part);
     cuda_backend_close(unsplit);
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         const uint32_t first = ROWS - cuts[c];
-        run_linear(parity.device, weight, x + (size_t)first * cols, cuts[c], part, false);
+        run_linear(parity.device, weight, x + (size_t)first * cols, cuts[c], bias, part, false);
         worst = fmax(worst, parity_same(part, all + (size_t)first * weight->rows,
                                         (size_t)cuts[c] * weight->rows * sizeof *part));
     }
     parity_tell(worst, "linear %s %u × %u: bits of a row", tensor->type->name, weight->rows, cols);
-    free(x), free(all), free(part);
+    free(x), free(all), free(part), free(bias);
 }
 
 /* Gives all blocks of q4_1 in one group the factors of its first. */
@@ -262,16 +285,19 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t 
             for (uint32_t c = 0; c < cols; c++)
                 x[(size_t)r * cols + c] *= r == 3 ? 1e6f : (float)(1 + r);
         const bool accumulate = i % 2 == 1;
+        float *biases = parity_randoms(outputs, 1);
+        const float *bias = i % 3 > 0 ? biases : NULL;
         kernels_linear(parity.ref, &(struct linear_args){.x = x,
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {&judge},
+                                                         .bias = {bias},
                                                          .y = {want},
                                                          .accumulate = accumulate});
-        run_linear(parity.device, &weight, x, rows, got, accumulate);
+        run_linear(parity.device, &weight, x, rows, bias, got, accumulate);
         parity_tell(compare_linear(&tensor, x, got, want, rows), "linear %s%s %u × %u, %u rows",
                     tensor.type->name, group > 0 ? " by groups" : "", outputs, cols, rows);
-        free(x), free(want), free(got);
+        free(x), free(want), free(got), free(biases);
     }
     check_linear_bits(&tensor, &weight);
     cuda_backend_weight_destroy(parity.device, &weight);
@@ -299,17 +325,20 @@ static void check_free(uint32_t id, uint32_t outputs, uint32_t cols)
         const uint32_t rows = row_counts[i];
         const size_t n = (size_t)rows * outputs;
         float *x = parity_randoms((size_t)rows * cols, 60);
+        float *biases = parity_randoms(outputs, 1);
+        const float *bias = i == 1 ? biases : NULL;
         float *want = parity_randoms(n, 1);
         float *got = parity_copy(want, n);
         kernels_linear(parity.ref, &(struct linear_args){.x = x,
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {&judge},
+                                                         .bias = {bias},
                                                          .y = {want},
                                                          .accumulate = i % 2 == 1});
-        run_linear(device, &weight, x, rows, got, i % 2 == 1);
+        run_linear(device, &weight, x, rows, bias, got, i % 2 == 1);
         worst = fmax(worst, compare_linear(&tensor, x, got, want, rows));
-        free(x), free(want), free(got);
+        free(x), free(want), free(got), free(biases);
     }
     parity_tell(worst, "linear %s %u × %u, free, many rows", tensor.type->name, outputs, cols);
     cuda_backend_weight_destroy(device, &weight);
@@ -323,6 +352,7 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
     enum { ROWS = 6 };
     const uint32_t tokens[ROWS] = {0, vocab - 1, 15, 16, 17, vocab / 2};
     const size_t n = (size_t)ROWS * cols;
+    const float scale = id % 2 == 1 ? 2.5f : 0;
     struct tensor tensor = parity_tensor(id, vocab, cols);
     struct weight weight;
     struct weight judge;
@@ -330,17 +360,20 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
     float *got = parity_host(n * sizeof *got);
     parity_must(cuda_backend_weight_create(parity.device, &weight, &tensor), tensor.type->name);
     parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
-    kernels_embed(parity.ref, &(struct embed_args){
-                                  .table = &judge, .tokens = tokens, .rows = ROWS, .out = want});
+    kernels_embed(
+        parity.ref,
+        &(struct embed_args){
+            .table = &judge, .tokens = tokens, .rows = ROWS, .out = want, .scale = scale});
     uint32_t *tokens_there = parity_up(tokens, sizeof tokens);
     float *out = parity_poison(n * sizeof *got);
     cuda_embed(
         parity.device,
-        &(struct embed_args){.table = &weight, .tokens = tokens_there, .rows = ROWS, .out = out});
+        &(struct embed_args){
+            .table = &weight, .tokens = tokens_there, .rows = ROWS, .out = out, .scale = scale});
     parity_down(got, out, n * sizeof *got);
     /* Factors of small blocks are rounded to 11 bits, for terms up to 0.6. */
-    parity_tell(parity_worst(got, want, n, 0.6 * 0x1p-11), "embed %s %u × %u", tensor.type->name,
-                vocab, cols);
+    parity_tell(parity_worst(got, want, n, (scale > 0 ? 2.5 : 1) * 0.6 * 0x1p-11),
+                "embed %s %u × %u%s", tensor.type->name, vocab, cols, scale > 0 ? ", scaled" : "");
     cuda_backend_weight_destroy(parity.device, &weight);
     kernels_weight_destroy(parity.ref, &judge);
     parity_drop(tokens_there), parity_drop(out);
@@ -358,7 +391,8 @@ void gpu_parity_linear(void)
         check_linear(TYPES[t], 37, 256, 0);
         check_linear(TYPES[t], t % 3 == 0 ? 130 : 16, 768, 0); /* two blocks of tiles */
         check_together(TYPES[t], TYPES[(t + 5) % (sizeof TYPES / sizeof *TYPES)]);
-        check_fused(TYPES[t]);
+        check_fused(TYPES[t], NORM_RMS, ACT_SILU_MUL);
+        check_fused(TYPES[t], NORM_LAYER, (enum act_kind)(ACT_SILU_MUL + t % ACT_GELU_ERF));
         check_embed(TYPES[t], 50, 512);
     }
     check_linear(TENSOR_TYPE_f16, 9, 40, 0), check_linear(TENSOR_TYPE_bf16, 64, 1, 0);

@@ -19,10 +19,13 @@ static void isa_linear_compare(struct kernels *fast, struct kernels *judge, stru
     if (rows > 0)
         memset(x + 1, 0, cols / 2 * sizeof *x); /* blocks of zeros */
     bool accumulate = rng_below(rng, 2) == 1;
+    float *biases = kit_floats(rng, outputs + 1, 2);
     /* One float beyond the start of the allocation: no pointer is aligned to a vector. */
-    kit_linear(fast, &tensor, x + 1, rows, a + 1, accumulate);
-    kit_linear(judge, &tensor, x + 1, rows, b + 1, accumulate);
+    const float *bias = rng_below(rng, 2) == 1 ? biases + 1 : NULL;
+    kit_linear_bias(fast, &tensor, x + 1, rows, bias, a + 1, accumulate);
+    kit_linear_bias(judge, &tensor, x + 1, rows, bias, b + 1, accumulate);
     kit_assert_same_bits(a, b, (size_t)rows * outputs + 1);
+    free(biases);
     free(x);
     free(a);
     free(b);

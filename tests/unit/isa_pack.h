@@ -61,30 +61,45 @@ static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack,
 
 /* Rows normed on the way are packed as rows that were normed before, from whatever unit on. */
 static void isa_pack_check_norm(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t rows,
-                                struct rng *rng)
+                                enum norm_kind kind, struct rng *rng)
 {
     enum { COLS = 32 * 7 };
     float *x = kit_floats(rng, (size_t)rows * COLS, 5);
     float *normed = kit_floats(rng, (size_t)rows * COLS, 1);
     float *norm = kit_floats(rng, COLS, 2);
+    float *biases = kit_floats(rng, COLS, 2);
+    const float *bias = kind == NORM_LAYER && rows % 3 > 0 ? biases : NULL;
     const size_t bytes = packed_input_bytes(rows, COLS);
     char *want = malloc(bytes + 64);
     char *packed = malloc(bytes + 64);
     const uint32_t units = units_of(rows, COLS);
     const uint32_t middle = (uint32_t)rng_below(rng, units + 1);
-    const struct norm_args args = {
-        .x = x, .weight = norm, .y = normed, .rows = rows, .cols = COLS, .epsilon = 1e-5f};
+    const struct norm_args args = {.x = x,
+                                   .weight = norm,
+                                   .y = normed,
+                                   .rows = rows,
+                                   .cols = COLS,
+                                   .epsilon = 1e-5f,
+                                   .kind = kind,
+                                   .bias = bias};
     struct table_input input = {.x = normed, .rows = rows, .cols = COLS};
     x[COLS - 1] = rows > 1 ? NAN : 3;
     k_norm_ref_int8(&args, 0, rows);
     pack(&input, 0, units, want);
-    input = (struct table_input){x, rows, COLS, norm, 1e-5f};
+    input = (struct table_input){.x = x,
+                                 .rows = rows,
+                                 .cols = COLS,
+                                 .norm = norm,
+                                 .norm_bias = bias,
+                                 .norm_kind = kind,
+                                 .epsilon = 1e-5f};
     pack(&input, middle, units, packed);
     pack(&input, 0, middle, packed);
     assert_memory_equal(packed, want, bytes);
     free(x);
     free(normed);
     free(norm);
+    free(biases);
     free(want);
     free(packed);
 }
@@ -94,6 +109,7 @@ static void isa_pack_check(isa_pack_units *units_of, isa_pack_inputs *pack, uint
     struct rng rng = {.seed = 2};
     for (uint32_t rows = 1; rows < 70; rows++) {
         isa_pack_check_rows(units_of, pack, most, rows, &rng);
-        isa_pack_check_norm(units_of, pack, rows, &rng);
+        isa_pack_check_norm(units_of, pack, rows, NORM_RMS, &rng);
+        isa_pack_check_norm(units_of, pack, rows, NORM_LAYER, &rng);
     }
 }

@@ -209,16 +209,28 @@ static inline void kit_pages_free(struct kernels *kernels, struct kit_pages *pag
     free(pages->tables);
 }
 
-/* One matrix, y = x · Wᵀ (or +=), the weight packed and given back. */
-static inline void kit_linear(struct kernels *kernels, const struct tensor *tensor, const float *x,
-                              uint32_t rows, float *y, bool accumulate)
+/* One matrix, y = x · Wᵀ + bias (or +=), the weight packed and given back. `bias` NULL: none. */
+static inline void kit_linear_bias(struct kernels *kernels, const struct tensor *tensor,
+                                   const float *x, uint32_t rows, const float *bias, float *y,
+                                   bool accumulate)
 {
     struct weight weight;
     assert_int_equal(kernels_weight_create(kernels, &weight, tensor), STATUS_OK);
-    struct linear_args args = {
-        .x = x, .rows = rows, .count = 1, .weights = {&weight}, .y = {y}, .accumulate = accumulate};
+    struct linear_args args = {.x = x,
+                               .rows = rows,
+                               .count = 1,
+                               .weights = {&weight},
+                               .bias = {bias},
+                               .y = {y},
+                               .accumulate = accumulate};
     kernels_linear(kernels, &args);
     kernels_weight_destroy(kernels, &weight);
+}
+
+static inline void kit_linear(struct kernels *kernels, const struct tensor *tensor, const float *x,
+                              uint32_t rows, float *y, bool accumulate)
+{
+    kit_linear_bias(kernels, tensor, x, rows, NULL, y, accumulate);
 }
 
 static inline void kit_tensor_free(struct tensor *tensor)

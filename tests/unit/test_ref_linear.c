@@ -11,6 +11,9 @@ static void test_exact_sums(void **state)
     float x[ROWS * COLS];
     float y[ROWS * OUTPUTS];
     float scratch[COLS];
+    float bias[OUTPUTS];
+    for (int o = 0; o < OUTPUTS; o++)
+        bias[o] = (float)(o - 5);
     for (int i = 0; i < OUTPUTS * COLS; i++)
         w[i] = (float)(i % 13 - 6);
     for (int i = 0; i < ROWS * COLS; i++)
@@ -29,13 +32,14 @@ static void test_exact_sums(void **state)
                                 .scratch = scratch};
     k_linear_f32_ref(&call);
     call.accumulate = true;
+    call.bias = bias;
     k_linear_f32_ref(&call);
     for (int r = 0; r < ROWS; r++)
         for (int o = 0; o < OUTPUTS; o++) {
             int sum = 0;
             for (int i = 0; i < COLS; i++)
                 sum += ((o * COLS + i) % 13 - 6) * ((r * COLS + i) % 7 - 3);
-            assert_float_equal(y[r * OUTPUTS + o], (float)(2 * sum), 0);
+            assert_float_equal(y[r * OUTPUTS + o], (float)(2 * sum + o - 5), 0);
         }
 }
 

@@ -135,6 +135,7 @@ static void linear_group(const struct table_linear *call, linear_run *run, uint3
             .y = call->y + row * call->y_stride + (size_t)(group - call->group_begin) * TABLE_GROUP,
             .y_stride = call->y_stride,
             .lanes = avx512_mask(weight->rows - group * TABLE_GROUP),
+            .bias = packed_bias(call, group),
             .accumulate = call->accumulate,
         };
         if (n != shape)

@@ -96,33 +96,6 @@ linear_rows(const struct types_form form, const bool is_apart, const unsigned ch
     }
 }
 
-/* The work of one call: 16 outputs of a chunk's tiles, over all blocks. */
-struct linear_block {
-    const unsigned char *weights; /* the group's units */
-    uint32_t blocks;
-    const char *input;   /* the chunk's tiles */
-    const uint32_t *row; /* first row of each tile, and the end of the chunk */
-    uint32_t tiles;
-    float *y;
-    size_t y_stride; /* floats from row to row */
-    uint32_t outputs;
-    bool accumulate;
-};
-
-static inline __attribute__((always_inline)) void linear_store(const struct linear_block *block,
-                                                               uint32_t rows, __m256 (*y)[2])
-{
-    for (uint32_t t = 0; t < rows; t++)
-        for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t left = avx2_left(block->outputs, 8 * half);
-            float *out = block->y + t * block->y_stride + 8 * (size_t)half;
-            if (left > 0)
-                avx2_store(out, left,
-                           block->accumulate ? _mm256_add_ps(avx2_load(out, left), y[t][half])
-                                             : y[t][half]);
-        }
-}
-
 /* The address of a group's next unit and its factors. */
 struct linear_place {
     const unsigned char *at;
@@ -292,6 +265,7 @@ static void linear_coded(const struct table_linear *call)
             block.y =
                 call->y + row[0] * call->y_stride + (size_t)(g - call->group_begin) * TABLE_GROUP;
             block.outputs = weight->rows - g * TABLE_GROUP;
+            block.bias = packed_bias(call, g);
             linear_block_run(weight->type->id, &block);
         }
     }

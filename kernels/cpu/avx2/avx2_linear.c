@@ -136,6 +136,7 @@ static void linear_floats(const struct table_linear *call)
             block.y =
                 call->y + row * call->y_stride + (size_t)(g - call->group_begin) * TABLE_GROUP;
             block.outputs = weight->rows - g * TABLE_GROUP;
+            block.bias = packed_bias(call, g);
             linear_float_block(weight->type->id,
                                packed_tile_begin(call->rows, tiles, tile + 1) - row,
                                call->x + (size_t)row * cols, cols, &block);

@@ -64,16 +64,44 @@ static void pack_tile(const float *x, size_t step, uint32_t n, char *unit)
     packed_rows(pack_quantise, x, step, n, unit);
 }
 
-static inline void pack_norm(const float *x, const float *norm, float scale, float *out)
+static inline struct packed_norm pack_rms_of(const struct table_input *input, const float *row)
 {
-    const __m256 by = _mm256_set1_ps(scale);
-    for (int i = 0; i < TABLE_BLOCK; i += 8) {
+    return (struct packed_norm){.scale = avx2_norm_scale(row, input->cols, input->epsilon)};
+}
+
+static inline void pack_rms(const struct table_input *input, struct packed_norm norm, size_t col,
+                            const float *x, float *out)
+{
+    const __m256 by = _mm256_set1_ps(norm.scale);
+    for (size_t i = 0; i < TABLE_BLOCK; i += 8) {
         __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), by);
-        _mm256_store_ps(out + i, _mm256_mul_ps(v, _mm256_loadu_ps(norm + i)));
+        _mm256_store_ps(out + i, _mm256_mul_ps(v, _mm256_loadu_ps(input->norm + col + i)));
+    }
+}
+
+static inline struct packed_norm pack_layer_of(const struct table_input *input, const float *row)
+{
+    struct packed_norm norm;
+    norm.scale = avx2_layer_scale(row, input->cols, input->epsilon, &norm.mean);
+    return norm;
+}
+
+static inline void pack_layer(const struct table_input *input, struct packed_norm norm, size_t col,
+                              const float *x, float *out)
+{
+    for (size_t i = 0; i < TABLE_BLOCK; i += 8) {
+        const __m256 bias = input->norm_bias != NULL ? _mm256_loadu_ps(input->norm_bias + col + i)
+                                                     : _mm256_setzero_ps();
+        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(norm.mean));
+        v = _mm256_mul_ps(v, _mm256_set1_ps(norm.scale));
+        _mm256_store_ps(out + i, _mm256_fmadd_ps(v, _mm256_loadu_ps(input->norm + col + i), bias));
     }
 }
 
 void k_input_pack_avx2(const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
 {
-    packed_input(pack_tile, avx2_norm_scale, pack_norm, AVX2_TILE, input, begin, end, packed);
+    if (input->norm_kind == NORM_LAYER)
+        packed_input(pack_tile, pack_layer_of, pack_layer, AVX2_TILE, input, begin, end, packed);
+    else
+        packed_input(pack_tile, pack_rms_of, pack_rms, AVX2_TILE, input, begin, end, packed);
 }

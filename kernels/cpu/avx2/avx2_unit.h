@@ -1,4 +1,5 @@
-/* avx2_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors of 8 outputs each.
+/* avx2_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors of 8 outputs each; the
+ * end of a register block.
  *
  * Owns:     nothing. The including file first defines LINEAR_IS_SIGNED, which says whether codes of
  *           8 bits come without their offset.
@@ -86,4 +87,34 @@ static inline __attribute__((always_inline)) __m256i linear_four(const char *at)
 static inline __attribute__((always_inline)) __m256 linear_factor(const char *at)
 {
     return _mm256_castsi256_ps(linear_four(at));
+}
+
+/* The work of one call: 16 outputs of a chunk's tiles, over all blocks. */
+struct linear_block {
+    const unsigned char *weights; /* the group's units */
+    uint32_t blocks;
+    const char *input;   /* the chunk's tiles */
+    const uint32_t *row; /* first row of each tile, and the end of the chunk */
+    uint32_t tiles;
+    float *y;
+    size_t y_stride; /* floats from row to row */
+    uint32_t outputs;
+    const float *bias; /* of the outputs; NULL: none */
+    bool accumulate;
+};
+
+static inline __attribute__((always_inline)) void linear_store(const struct linear_block *block,
+                                                               uint32_t rows, __m256 (*y)[2])
+{
+    for (uint32_t t = 0; t < rows; t++)
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t left = avx2_left(block->outputs, 8 * half);
+            float *out = block->y + t * block->y_stride + 8 * (size_t)half;
+            if (left > 0 && block->bias != NULL)
+                y[t][half] = _mm256_add_ps(y[t][half], avx2_load(block->bias + 8 * half, left));
+            if (left > 0 && block->accumulate)
+                y[t][half] = _mm256_add_ps(avx2_load(out, left), y[t][half]);
+            if (left > 0)
+                avx2_store(out, left, y[t][half]);
+        }
 }

@@ -132,6 +132,7 @@ void k_linear_avx512(const struct table_linear *call)
                          (size_t)(g - call->group_begin) * TABLE_GROUP,
                     .y_stride = call->y_stride,
                     .lanes = avx512_mask(weight->rows - g * TABLE_GROUP),
+                    .bias = packed_bias(call, g),
                     .accumulate = call->accumulate,
                 };
                 run(n, &block);

@@ -15,7 +15,8 @@ struct linear_float {
     const float *x; /* of the first row */
     float *y;       /* output 16 × from of the first row */
     size_t y_stride;
-    uint32_t from; /* group */
+    uint32_t from;     /* group */
+    const float *bias; /* of outputs 16 × from on; NULL: none */
     bool accumulate;
 };
 
@@ -86,10 +87,16 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
     for (int g = 0; g < groups; g++) {
         const uint32_t output = (block->first + (uint32_t)g) * TABLE_GROUP;
         const __mmask16 lanes = avx512_mask(block->weight->rows - output);
+        const __m512 bias =
+            block->bias != NULL
+                ? _mm512_maskz_loadu_ps(lanes, block->bias + (output - block->from * TABLE_GROUP))
+                : _mm512_setzero_ps();
 #pragma GCC unroll 16
         for (int t = 0; t < n; t++) {
             float *out =
                 block->y + (size_t)t * block->y_stride + (output - block->from * TABLE_GROUP);
+            if (block->bias != NULL)
+                y[g][t] = _mm512_add_ps(y[g][t], bias);
             if (block->accumulate)
                 y[g][t] = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, out), y[g][t]);
             _mm512_mask_storeu_ps(out, lanes, y[g][t]);
@@ -147,6 +154,7 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
                 .y = call->y + row * call->y_stride,
                 .y_stride = call->y_stride,
                 .from = call->group_begin,
+                .bias = call->bias,
                 .accumulate = call->accumulate,
             };
             switch (packed_tile_begin(call->rows, tiles, tile + 1) - row) {

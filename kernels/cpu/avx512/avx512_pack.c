@@ -175,12 +175,37 @@ static void pack_few(const float *x, size_t step, uint32_t n, char *unit)
     packed_rows(pack_row, x, step, n, unit);
 }
 
-static inline void pack_norm(const float *x, const float *norm, float scale, float *out)
+static inline struct packed_norm pack_rms_of(const struct table_input *input, const float *row)
 {
-    const __m512 by = _mm512_set1_ps(scale);
-    for (int i = 0; i < TABLE_BLOCK; i += 16) {
+    return (struct packed_norm){.scale = avx512_norm_scale(row, input->cols, input->epsilon)};
+}
+
+static inline void pack_rms(const struct table_input *input, struct packed_norm norm, size_t col,
+                            const float *x, float *out)
+{
+    const __m512 by = _mm512_set1_ps(norm.scale);
+    for (size_t i = 0; i < TABLE_BLOCK; i += 16) {
         __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x + i), by);
-        _mm512_store_ps(out + i, _mm512_mul_ps(v, _mm512_loadu_ps(norm + i)));
+        _mm512_store_ps(out + i, _mm512_mul_ps(v, _mm512_loadu_ps(input->norm + col + i)));
+    }
+}
+
+static inline struct packed_norm pack_layer_of(const struct table_input *input, const float *row)
+{
+    struct packed_norm norm;
+    norm.scale = avx512_layer_scale(row, input->cols, input->epsilon, &norm.mean);
+    return norm;
+}
+
+static inline void pack_layer(const struct table_input *input, struct packed_norm norm, size_t col,
+                              const float *x, float *out)
+{
+    for (size_t i = 0; i < TABLE_BLOCK; i += 16) {
+        const __m512 bias = input->norm_bias != NULL ? _mm512_loadu_ps(input->norm_bias + col + i)
+                                                     : _mm512_setzero_ps();
+        __m512 v = _mm512_sub_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(norm.mean));
+        v = _mm512_mul_ps(v, _mm512_set1_ps(norm.scale));
+        _mm512_store_ps(out + i, _mm512_fmadd_ps(v, _mm512_loadu_ps(input->norm + col + i), bias));
     }
 }
 
@@ -188,5 +213,8 @@ void k_input_pack_avx512(const struct table_input *input, uint32_t begin, uint32
                          void *packed)
 {
     packed_tile *const pack = input->rows <= PACK_FEW_ROWS ? pack_few : pack_tile;
-    packed_input(pack, avx512_norm_scale, pack_norm, AVX512_TILE, input, begin, end, packed);
+    if (input->norm_kind == NORM_LAYER)
+        packed_input(pack, pack_layer_of, pack_layer, AVX512_TILE, input, begin, end, packed);
+    else
+        packed_input(pack, pack_rms_of, pack_rms, AVX512_TILE, input, begin, end, packed);
 }

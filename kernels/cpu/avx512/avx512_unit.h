@@ -21,6 +21,7 @@ struct linear_block {
     float *y;
     size_t y_stride; /* floats from row to row */
     __mmask16 lanes;
+    const float *bias; /* of the outputs; NULL: none */
     bool accumulate;
 };
 
@@ -28,6 +29,12 @@ struct linear_block {
 static inline __attribute__((always_inline)) void linear_store(const struct linear_block *block,
                                                                const int n, __m512 *y)
 {
+    if (block->bias != NULL) {
+        const __m512 bias = _mm512_maskz_loadu_ps(block->lanes, block->bias);
+#pragma GCC unroll 16
+        for (int t = 0; t < n; t++)
+            y[t] = _mm512_add_ps(y[t], bias);
+    }
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++) {
         float *out = block->y + (size_t)t * block->y_stride;

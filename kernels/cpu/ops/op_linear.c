@@ -26,7 +26,7 @@ static void linear_cut(const struct linear_args *args, uint32_t thread, uint32_t
                        struct linear_part *out)
 {
     uint32_t groups = 0;
-    for (uint32_t i = 0; i < (args->act != ACT_NONE ? 1 : args->count); i++)
+    for (uint32_t i = 0; i < (kernels_act_takes_two(args->act) ? 1 : args->count); i++)
         groups += table_groups(args->weights[i]->rows);
     *out = (struct linear_part){.thread = thread, .end = groups, .rows = args->rows};
     if (args->rows < LINEAR_ROWS_EACH * count) {
@@ -50,6 +50,8 @@ static const void *linear_input(const struct linear_job *job, const struct linea
                                       .rows = part->rows,
                                       .cols = cols,
                                       .norm = args->norm,
+                                      .norm_bias = args->norm_bias,
+                                      .norm_kind = args->norm_kind,
                                       .epsilon = args->epsilon};
     const uint32_t units = table->input_units(part->rows, cols);
     char *out = (char *)job->kernels->input + table->input_bytes(part->first, cols);
@@ -83,6 +85,8 @@ static void linear_leaf(const struct linear_job *job, const struct linear_part *
         .group_end = end,
         .y = y,
         .y_stride = y_stride,
+        .bias =
+            job->args->bias[i] != NULL ? job->args->bias[i] + (size_t)begin * TABLE_GROUP : NULL,
         .accumulate = job->args->accumulate,
         .has_dots = job->kernels->has_dots,
         .scratch = ops_row_scratch(job->kernels, part->thread),
@@ -90,24 +94,28 @@ static void linear_leaf(const struct linear_job *job, const struct linear_part *
     table->linear(&call);
 }
 
-/* Takes as many groups at once as leave gate and up of all rows in the second-level cache; `up` is
- * never written anywhere else. */
-static void linear_act(const struct linear_job *job, const struct linear_part *part)
+/* Computes groups [begin, end) of matrix i with the activation behind it. Takes as many groups at
+ * once as leave the results of all rows, and the factors of a gate, in the second-level cache; the
+ * factors are never written anywhere else. */
+static void linear_act(const struct linear_job *job, const struct linear_part *part, uint32_t i,
+                       uint32_t begin, uint32_t end)
 {
-    const uint32_t outputs = job->args->weights[0]->rows;
+    const struct linear_args *args = job->args;
+    const uint32_t outputs = args->weights[i]->rows;
     const uint32_t together = ops_gated_groups(part->rows);
     float *up = ops_gated_scratch(job->kernels, part->thread);
-    for (uint32_t from = part->begin; from < part->end; from += together) {
-        const uint32_t to = part->end - from < together ? part->end : from + together;
+    for (uint32_t from = begin; from < end; from += together) {
+        const uint32_t to = end - from < together ? end : from + together;
         const size_t stride = (size_t)(to - from) * TABLE_GROUP;
         const size_t first = (size_t)from * TABLE_GROUP;
-        float *gate = job->args->y[0] + (size_t)part->first * outputs + first;
-        linear_leaf(job, part, 0, from, to, gate, outputs);
-        linear_leaf(job, part, 1, from, to, up, stride);
+        float *y = args->y[i] + (size_t)part->first * outputs + first;
+        linear_leaf(job, part, i, from, to, y, outputs);
+        if (kernels_act_takes_two(args->act))
+            linear_leaf(job, part, i + 1, from, to, up, stride);
         for (uint32_t r = 0; r < part->rows; r++) {
             const struct act_args act = {
-                .kind = job->args->act,
-                .x = gate + (size_t)r * outputs,
+                .kind = args->act,
+                .x = y + (size_t)r * outputs,
                 .up = up + r * stride,
                 .rows = 1,
                 .cols = outputs - first < stride ? outputs - (uint32_t)first : (uint32_t)stride,
@@ -124,8 +132,8 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
     struct linear_part part;
     linear_cut(args, thread, count, &part);
     part.input = linear_input(job, &part, count);
-    if (args->act != ACT_NONE) {
-        linear_act(job, &part);
+    if (kernels_act_takes_two(args->act)) {
+        linear_act(job, &part, 0, part.begin, part.end);
         return;
     }
     uint32_t before = 0; /* groups of the matrices before this one */
@@ -137,7 +145,9 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
         if (to > groups)
             to = groups;
         before += groups;
-        if (from < to)
+        if (from < to && args->act != ACT_NONE)
+            linear_act(job, &part, i, from, to);
+        else if (from < to)
             linear_leaf(job, &part, i, from, to,
                         args->y[i] + (size_t)part.first * outputs + (size_t)from * TABLE_GROUP,
                         outputs);
@@ -153,7 +163,9 @@ static struct linear_args linear_normed(struct kernels *kernels, const struct li
                                    .y = kernels->normed,
                                    .rows = args->rows,
                                    .cols = args->weights[0]->cols,
-                                   .epsilon = args->epsilon};
+                                   .epsilon = args->epsilon,
+                                   .kind = args->norm_kind,
+                                   .bias = args->norm_bias};
     op_rows_norm(kernels, &norm);
     out.x = kernels->normed;
     out.norm = NULL;
@@ -170,8 +182,9 @@ void op_linear(struct kernels *kernels, const struct linear_args *args)
     ASSERT(args->count >= 1);
     ASSERT(args->count <= LINEAR_WEIGHTS_MAX);
     ASSERT(args->rows <= kernels->rows_max);
-    ASSERT(args->act == ACT_NONE || (args->count == 2 && !args->accumulate &&
-                                     args->weights[0]->rows == args->weights[1]->rows));
+    ASSERT(args->act == ACT_NONE || !args->accumulate);
+    ASSERT(!kernels_act_takes_two(args->act) ||
+           (args->count == 2 && args->weights[0]->rows == args->weights[1]->rows));
     work.inputs = args->weights[0]->cols;
     for (uint32_t i = 0; i < args->count; i++) {
         const struct weight *weight = args->weights[i];

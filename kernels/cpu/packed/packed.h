@@ -95,10 +95,18 @@ typedef float packed_quantise(const float *x, int8_t *q, int32_t sums[2]);
 /* Packs one block of the n rows of a tile, `step` floats apart, into its unit. */
 typedef void packed_tile(const float *x, size_t step, uint32_t n, char *unit);
 
-/* packed_scale is k_norm_scale_ref_int8. packed_norm applies the norm to 32 inputs. It stores
- * vectors as wide as the following loads, because narrower stores would delay those. */
-typedef float packed_scale(const float *x, uint32_t cols, float epsilon);
-typedef void packed_norm(const float *x, const float *norm, float scale, float *out);
+/* The factors of a row's norm, of ref_int8.h. */
+struct packed_norm {
+    float mean; /* of NORM_LAYER only */
+    float scale;
+};
+
+/* packed_norm_of computes the factors of a row. packed_norm_apply applies them to the 32 inputs x
+ * of columns `col` on. It stores vectors as wide as the following loads, because narrower stores
+ * would delay those. */
+typedef struct packed_norm packed_norm_of(const struct table_input *input, const float *row);
+typedef void packed_norm_apply(const struct table_input *input, struct packed_norm norm, size_t col,
+                               const float *x, float *out);
 
 enum { PACKED_TILE_MAX = 16 };
 
@@ -124,13 +132,13 @@ packed_rows(packed_quantise *quantise, const float *x, size_t step, uint32_t n, 
  * write separate ranges of memory. The norms of a tile are computed when its first unit is packed.
  * The rows are in the cache then, and the normed values are written to the stack only. */
 static inline __attribute__((always_inline)) void
-packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint32_t most,
+packed_input(packed_tile *pack, packed_norm_of *norm_of, packed_norm_apply *apply, uint32_t most,
              const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
 {
     const uint32_t blocks = input->cols / TABLE_BLOCK;
     const uint32_t tiles = packed_tiles(input->rows, most);
     _Alignas(64) float normed[PACKED_TILE_MAX * TABLE_BLOCK];
-    float scales[PACKED_TILE_MAX];
+    struct packed_norm norms[PACKED_TILE_MAX];
     for (uint32_t u = begin; u < end; u++) {
         const uint32_t first = packed_tile_begin(input->rows, tiles, u / blocks);
         const uint32_t n = packed_tile_begin(input->rows, tiles, u / blocks + 1) - first;
@@ -144,12 +152,19 @@ packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint3
         for (uint32_t i = 0; i < n; i++) {
             const float *row = rows + (size_t)i * input->cols;
             if (u == begin || b == 0)
-                scales[i] = scale_of(row, input->cols, input->epsilon);
-            norm(row + b * TABLE_BLOCK, input->norm + b * TABLE_BLOCK, scales[i],
-                 normed + (size_t)i * TABLE_BLOCK);
+                norms[i] = norm_of(input, row);
+            apply(input, norms[i], b * TABLE_BLOCK, row + b * TABLE_BLOCK,
+                  normed + (size_t)i * TABLE_BLOCK);
         }
         pack(normed, TABLE_BLOCK, n, unit);
     }
+}
+
+/* Returns the biases of a group's outputs, or NULL. */
+static inline const float *packed_bias(const struct table_linear *call, uint32_t group)
+{
+    return call->bias != NULL ? call->bias + (size_t)(group - call->group_begin) * TABLE_GROUP
+                              : NULL;
 }
 
 /* Rounds one row for BF16 weights: to floats, or to bfloat16 where `is_pairs`; [packed_cols]. */

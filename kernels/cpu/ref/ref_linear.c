@@ -90,6 +90,7 @@ void k_linear_f32_ref(const struct table_linear *call)
         for (uint32_t r = 0; r < call->rows; r++) {
             float *y = call->y + r * call->y_stride + (o - begin);
             double dot = linear_dot(w, call->x + (size_t)r * weight->cols, weight->cols);
+            dot += call->bias != NULL ? (double)call->bias[o - begin] : 0;
             *y = (float)(call->accumulate ? (double)*y + dot : dot);
         }
     }

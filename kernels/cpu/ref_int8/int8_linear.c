@@ -40,6 +40,23 @@ uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols)
     return rows * (cols / TABLE_BLOCK);
 }
 
+static float input_scale(const struct table_input *input, const float *row, float *mean)
+{
+    return input->norm_kind == NORM_LAYER
+               ? k_layer_scale_ref_int8(row, input->cols, input->epsilon, mean)
+               : k_norm_scale_ref_int8(row, input->cols, input->epsilon);
+}
+
+/* Returns input `col`, whose value is x, as k_norm_ref_int8 writes it. */
+static float input_normed(const struct table_input *input, uint32_t col, float x, float scale,
+                          float mean)
+{
+    if (input->norm_kind == NORM_RMS)
+        return x * scale * input->norm[col];
+    return fmaf((x - mean) * scale, input->norm[col],
+                input->norm_bias != NULL ? input->norm_bias[col] : 0);
+}
+
 /* The blocks of all rows are adjacent, in the order of x. */
 void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint32_t end,
                            void *packed)
@@ -47,15 +64,16 @@ void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint
     const uint32_t blocks = input->cols / TABLE_BLOCK;
     struct ref_int8_block *out = packed;
     float scale = 0;
+    float mean = 0;
     for (uint32_t b = begin; b < end; b++) {
         const float *x = input->x + (size_t)b * TABLE_BLOCK;
         float normed[TABLE_BLOCK];
         if (input->norm != NULL) {
             const float *row = input->x + (size_t)(b / blocks) * input->cols;
             if (b == begin || b % blocks == 0)
-                scale = k_norm_scale_ref_int8(row, input->cols, input->epsilon);
+                scale = input_scale(input, row, &mean);
             for (uint32_t i = 0; i < TABLE_BLOCK; i++)
-                normed[i] = x[i] * scale * input->norm[b % blocks * TABLE_BLOCK + i];
+                normed[i] = input_normed(input, b % blocks * TABLE_BLOCK + i, x[i], scale, mean);
             x = normed;
         }
         k_quantise_block_ref_int8(x, &out[b]);
@@ -163,6 +181,8 @@ void k_linear_ref_int8(const struct table_linear *call)
             float dot = is_int8   ? linear_dot(&row, codes + (size_t)r * blocks, blocks)
                         : is_bf16 ? linear_dot_bf16(call->scratch, x, weight->cols)
                                   : linear_dot_f32(call->scratch, x, weight->cols);
+            if (call->bias != NULL)
+                dot += call->bias[o - begin];
             *y = call->accumulate ? *y + dot : dot;
         }
     }

@@ -40,7 +40,8 @@ void k_weight_row_ref_int8(const struct weight *weight, uint32_t row, float *out
  *                  over pairs of columns in order y = fmaf(w[1], x[1], y), y = fmaf(w[0], x[0], y),
  *                  from 0: the order of VDPBF16PS (Intel SDM; measured on Zen 5). Nothing is
  *                  subnormal.
- *     accumulate:  old + y, one addition at the end */
+ *     bias:        y + bias, one addition at the end
+ *     accumulate:  old + y, one addition after that */
 void k_linear_ref_int8(const struct table_linear *call);
 
 /* For each segment of 256 keys from an empty state, each block of 64 keys:
