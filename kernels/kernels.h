@@ -167,6 +167,7 @@ struct attention_args {
     uint32_t window; /* a row reads only its last `window` keys, its own included; 0: all */
     /* [heads] or NULL: a logit without a value, merged into the weights' sum after all segments */
     const float *sinks;
+    float softcap; /* c: a score s counts as c × tanh(s ÷ c); 0: as it is */
 };
 void kernels_attention(struct kernels *kernels, const struct attention_args *args);
 

@@ -90,6 +90,7 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     call.layer = args->layer;
     call.window = args->window;
     call.scale = args->scale * ATTENTION_LOG2E;
+    call.softcap = args->softcap * ATTENTION_LOG2E;
     call.page_factor = (uint32_t)((1ull << 32) / layout->page_tokens) + 1;
     switch (layout->type) {
     case KV_TYPE_I8:

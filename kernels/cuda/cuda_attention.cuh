@@ -72,6 +72,7 @@ struct attention_call {
     uint32_t window;
     uint32_t stages;
     float scale;          /* × log2 e */
+    float softcap;        /* × log2 e; 0: none */
     uint32_t page_factor; /* key × factor ÷ 2^32 is the index of the key's page */
 };
 
@@ -344,6 +345,14 @@ static constexpr __host__ __device__ int attention_kept()
     return D <= 128 ? D / 16 : 0;
 }
 
+/* Returns the score of a product, to base 2. */
+static __device__ __forceinline__ float attention_capped(const struct attention_call *call,
+                                                         float product)
+{
+    const float score = product * call->scale;
+    return call->softcap > 0 ? call->softcap * tanhf(score / call->softcap) : score;
+}
+
 /* Scores of 64 keys ÷ W: scale × q · k, −∞ where the query does not see the key. */
 template <int D, enum kv_type T, int W>
 static __device__ void
@@ -380,7 +389,7 @@ attention_scores(const struct attention_call *call, const attention_halves<D> *s
             const uint32_t key = key_begin + first + n * 8 + 2 * t + i % 2;
             /* wraps around, to a large number, below `first` */
             const bool is_seen = key - query.first < query.count;
-            scores[n][i] = is_seen ? scores[n][i] * call->scale : -INFINITY;
+            scores[n][i] = is_seen ? attention_capped(call, scores[n][i]) : -INFINITY;
         }
 }
 

@@ -1,4 +1,5 @@
 /* gpu_parity_attention: writing of pages, and attention over them. */
+#include "kernels/cuda/cuda_kv.h"
 #include "tests/gpu/gpu_parity.h"
 
 struct text {
@@ -129,6 +130,10 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
         positions[r] = from + r;
     }
     float *rotated = parity_copy(k, rows * each);
+    const bool has_norm = bed->shape->kv_heads == 2;
+    float norm[CUDA_KV_DIM_MAX];
+    for (uint32_t d = 0; d < bed->shape->head_dim; d++)
+        norm[d] = (float)(1 + d % 5) / 4;
     float *angles = parity_host((size_t)rows * pairs * 2 * sizeof *angles);
     for (uint32_t i = 0; i < rows * pairs; i++) {
         angles[2 * i] = 0.6f;
@@ -139,7 +144,9 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
                              .rows = rows,
                              .heads = bed->shape->kv_heads,
                              .head_dim = bed->shape->head_dim,
-                             .pairs = pairs};
+                             .pairs = pairs,
+                             .norm = has_norm ? norm : NULL,
+                             .epsilon = 1e-6f};
     struct kv_write_args args = {.k = rotated,
                                  .v = v,
                                  .rows = rows,
@@ -154,12 +161,16 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
     parity_must(cuda_backend_batch(parity.device, &args.kv, rows, 0, 0, NULL), "batch");
     rope.x = parity_up(k, rows * each * sizeof *k);
     rope.table = parity_up(angles, (size_t)rows * pairs * 2 * sizeof *angles);
+    if (has_norm)
+        rope.norm = parity_up(norm, bed->shape->head_dim * sizeof *norm);
     args.k = rope.x;
     args.v = parity_up(v, rows * each * sizeof *v);
     cuda_kv_write(parity.device, &args);
     parity_must(cuda_backend_end(parity.device), "kv_write");
     parity_drop(rope.x);
     parity_drop(rope.table);
+    if (has_norm)
+        parity_drop((void *)(uintptr_t)rope.norm);
     parity_drop(args.v);
     free(rotated), free(angles);
 }
@@ -258,7 +269,7 @@ static void bed_fill(struct pages_bed *bed)
     }
 }
 
-static void check_pages(const struct pages_case *shape)
+static void check_pages(const struct pages_case *shape, float softcap)
 {
     struct pages_bed bed = bed_make(shape);
     uint32_t sequences[PARITY_ROWS_MAX];
@@ -282,15 +293,16 @@ static void check_pages(const struct pages_case *shape)
                                   .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions,
                                          bed.tables, NULL, NULL, SEQUENCES},
                                   .window = shape->window,
-                                  .sinks = shape->has_sinks ? sinks : NULL};
+                                  .sinks = shape->has_sinks ? sinks : NULL,
+                                  .softcap = softcap};
     kernels_attention(parity.ref, &args);
     args.kv.layout = &bed.device.layout;
     args.kv.pages = bed.device.pages;
     device_attention(parity.device, args, args.window, bytes, got);
-    snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s%s",
+    snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s%s%s",
              kernels_kv_type_name(type_of(shape)), shape->heads, shape->kv_heads, shape->head_dim,
              shape->window > 0 ? ", window" : "", shape->has_units ? " units" : "",
-             shape->has_sinks ? ", sinks" : "");
+             shape->has_sinks ? ", sinks" : "", softcap > 0 ? ", soft cap" : "");
     parity_tell(parity_worst(got, want, rows * each, bound_of(shape)), "%s, pages of %u, %u rows",
                 name, shape->page_tokens, rows);
     parity_tell(attention_bits(args, got, each * sizeof *got), "%s: bits of a row", name);
@@ -521,11 +533,13 @@ static const struct pages_case LARGE_PAGES[] = {
 void gpu_parity_attention(void)
 {
     for (size_t i = 0; i < sizeof SMALL_PAGES / sizeof *SMALL_PAGES; i++)
-        check_pages(&SMALL_PAGES[i]);
+        check_pages(&SMALL_PAGES[i], 0);
+    for (size_t i = 1; i < sizeof SMALL_PAGES / sizeof *SMALL_PAGES; i += 4)
+        check_pages(&SMALL_PAGES[i], 2);
     check_infinite(KV_TYPE_F16, 0), check_infinite(KV_TYPE_F16, 20), check_infinite(KV_TYPE_I8, 40);
     static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_BF16, KV_TYPE_I8, KV_TYPE_FP8};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         check_infinite(types[i], 36); /* few queries, of which not all see it */
     for (size_t i = 0; parity.is_large && i < sizeof LARGE_PAGES / sizeof *LARGE_PAGES; i++)
-        check_pages(&LARGE_PAGES[i]);
+        check_pages(&LARGE_PAGES[i], i == 0 ? 5 : 0);
 }

@@ -25,8 +25,9 @@ enum chain_kind {
     CHAIN_NORM,
     CHAIN_LINEAR,
     CHAIN_LINEAR_ADD,
-    CHAIN_LINEAR_GATED,
-    CHAIN_SILU_MUL,
+    CHAIN_LINEAR_ACT,
+    CHAIN_ACT,
+    CHAIN_SOFTCAP,
     CHAIN_ROPE,
     CHAIN_KV_WRITE,
     CHAIN_ATTENTION,
@@ -38,7 +39,7 @@ static const uint32_t CHAIN_TYPES[] = {TENSOR_TYPE_f32,  TENSOR_TYPE_f16,  TENSO
                                        TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1};
 enum { CHAIN_WEIGHTS = sizeof CHAIN_TYPES / sizeof CHAIN_TYPES[0] };
 
-/* One operation; `to` is another buffer than `from`. */
+/* One operation; `to` is another buffer than `from`. `weight` also chooses among its variants. */
 struct chain_op {
     enum chain_kind kind;
     uint32_t from, to, rows, weight;
@@ -73,18 +74,27 @@ static const uint32_t CHAIN_POSITION[CHAIN_ROWS] = {14, 15, 16, 17, 18, 40, 41, 
 static const uint32_t CHAIN_TABLE[CHAIN_TEXTS][CHAIN_PAGES_EACH] = {{4, 1, 3}, {0, 5, 2}};
 static const uint32_t *const CHAIN_TABLES[CHAIN_TEXTS] = {CHAIN_TABLE[0], CHAIN_TABLE[1]};
 
+static enum act_kind chain_act(const struct chain_op *op)
+{
+    return (enum act_kind)(ACT_SILU_MUL + op->weight % ACT_GELU_ERF);
+}
+
 static void chain_linear(const struct chain_side *side, const struct chain_op *op)
 {
     const struct weight *weight = &side->weights[op->weight];
-    const bool is_gated = op->kind == CHAIN_LINEAR_GATED;
+    const enum act_kind act = op->kind == CHAIN_LINEAR_ACT ? chain_act(op) : ACT_NONE;
+    const bool is_layer = op->weight % 2 == 1;
     struct linear_args args = {.x = side->floats[op->from],
                                .rows = op->rows,
-                               .count = is_gated ? 2 : 1,
+                               .count = kernels_act_takes_two(act) ? 2 : 1,
                                .weights = {weight, weight},
+                               .bias = {op->rows > 1 ? side->norm : NULL},
                                .y = {side->floats[op->to]},
                                .accumulate = op->kind == CHAIN_LINEAR_ADD,
-                               .act = is_gated ? ACT_SILU_MUL : ACT_NONE,
+                               .act = act,
                                .norm = side->norm,
+                               .norm_bias = is_layer ? side->norm : NULL,
+                               .norm_kind = is_layer ? NORM_LAYER : NORM_RMS,
                                .epsilon = 1e-5f};
     cuda_linear(side->backend, &args);
 }
@@ -103,7 +113,8 @@ static void chain_pages(const struct chain_side *side, const struct chain_op *op
                                                            .rows = CHAIN_ROWS,
                                                            .heads = CHAIN_HEADS,
                                                            .scale = 0.25f,
-                                                           .kv = side->kv});
+                                                           .kv = side->kv,
+                                                           .softcap = (float)(op->weight % 2)});
 }
 
 static void chain_run_op(const struct chain_side *side, const struct chain_op *op)
@@ -112,27 +123,38 @@ static void chain_run_op(const struct chain_side *side, const struct chain_op *o
     float *to = side->floats[op->to];
     switch (op->kind) {
     case CHAIN_NORM:
-        cuda_norm(side->backend, &(struct norm_args){.x = from,
-                                                     .weight = side->norm,
-                                                     .y = to,
-                                                     .rows = op->rows,
-                                                     .cols = CHAIN_COLS,
-                                                     .epsilon = 1e-5f});
+        cuda_norm(side->backend,
+                  &(struct norm_args){.x = from,
+                                      .weight = side->norm,
+                                      .y = to,
+                                      .rows = op->rows,
+                                      .cols = CHAIN_COLS,
+                                      .epsilon = 1e-5f,
+                                      .kind = op->weight % 2 == 1 ? NORM_LAYER : NORM_RMS,
+                                      .accumulate = op->weight % 3 == 0});
         return;
-    case CHAIN_SILU_MUL:
-        cuda_act(
-            side->backend,
-            &(struct act_args){
-                .kind = ACT_SILU_MUL, .x = to, .up = from, .rows = op->rows, .cols = CHAIN_COLS});
+    case CHAIN_ACT:
+        cuda_act(side->backend,
+                 &(struct act_args){.kind = chain_act(op),
+                                    .x = to,
+                                    .up = kernels_act_takes_two(chain_act(op)) ? from : NULL,
+                                    .rows = op->rows,
+                                    .cols = CHAIN_COLS});
+        return;
+    case CHAIN_SOFTCAP:
+        cuda_softcap(side->backend, &(struct softcap_args){to, op->rows, CHAIN_COLS, 4});
         return;
     case CHAIN_ROPE:
-        cuda_rope(side->backend, &(struct rope_args){.x = to,
-                                                     .table = side->angles,
-                                                     .rows = CHAIN_ROWS,
-                                                     .heads = CHAIN_HEADS,
-                                                     .head_dim = CHAIN_DIM,
-                                                     .pairs = CHAIN_DIM / 2,
-                                                     .pairing = ROPE_HALVES});
+        cuda_rope(side->backend,
+                  &(struct rope_args){.x = to,
+                                      .table = side->angles,
+                                      .rows = CHAIN_ROWS,
+                                      .heads = CHAIN_HEADS,
+                                      .head_dim = CHAIN_DIM,
+                                      .pairs = CHAIN_DIM / 2,
+                                      .pairing = ROPE_HALVES,
+                                      .norm = op->weight % 2 == 1 ? side->norm : NULL,
+                                      .epsilon = 1e-6f});
         return;
     case CHAIN_GATHER:
         cuda_gather(side->backend,

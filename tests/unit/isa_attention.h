@@ -13,6 +13,7 @@ struct isa_attention_shape {
     enum kv_type type;
     uint32_t window;    /* 0: none */
     const float *sinks; /* [heads] or NULL */
+    float softcap;      /* 0: none */
 };
 
 /* Everything of one sequence written, then `rows` random rows of it asked for at once. */
@@ -41,7 +42,8 @@ static void isa_attention_run(struct kernels *kernels, const struct isa_attentio
                                   .scale = 0.125f,
                                   .kv = kv,
                                   .window = shape->window,
-                                  .sinks = shape->sinks};
+                                  .sinks = shape->sinks,
+                                  .softcap = shape->softcap};
     kernels_attention(kernels, &args);
     kit_pages_free(kernels, &pages);
     free(all);
@@ -108,10 +110,10 @@ static void isa_attention_edge(struct kernels *fast, struct kernels *judge, stru
  * and its groups. */
 static void isa_attention_check_edges(const char *isa)
 {
-    static const struct isa_attention_shape shapes[] = {{1, 1, 24, 16, 0, 0, 0, NULL},
-                                                        {2, 1, 40, 16, 0, 0, 0, NULL},
-                                                        {3, 1, 64, 16, 0, 0, 0, NULL},
-                                                        {10, 2, 17, 32, 0, 0, 0, NULL}};
+    static const struct isa_attention_shape shapes[] = {{1, 1, 24, 16, 0, 0, 0, NULL, 0},
+                                                        {2, 1, 40, 16, 0, 0, 0, NULL, 0},
+                                                        {3, 1, 64, 16, 0, 0, 0, NULL, 0},
+                                                        {10, 2, 17, 32, 0, 0, 0, NULL, 0}};
     struct rng rng = {.seed = 13};
     struct kernels *fast = kit_fast(isa, 1, 192, 64);
     if (fast == NULL)
@@ -120,9 +122,11 @@ static void isa_attention_check_edges(const char *isa)
     for (size_t i = 0; i < KIT_KV_TYPES * (sizeof shapes / sizeof *shapes); i++) {
         struct isa_attention_shape shape = shapes[i / KIT_KV_TYPES];
         shape.type = kit_kv_types[i % KIT_KV_TYPES];
-        for (uint32_t rows = 1; rows <= 16; rows++)
+        for (uint32_t rows = 1; rows <= 16; rows++) {
+            shape.softcap = rows % 3 == 1 ? 2 : 0;
             for (uint32_t last = rows - 1 + rows % 5; last < 160; last += 23)
                 isa_attention_edge(fast, judge, &rng, &shape, rows, last);
+        }
     }
     kernels_destroy(fast);
     kernels_destroy(judge);
@@ -131,17 +135,17 @@ static void isa_attention_check_edges(const char *isa)
 static void isa_attention_check(const char *isa)
 {
     static const struct isa_attention_shape shapes[] = {
-        {9, 3, 64, 16, 1, 0, 0, NULL},    {9, 3, 64, 16, 16, 0, 0, NULL},
-        {9, 3, 64, 16, 17, 0, 0, NULL},   {9, 3, 64, 16, 63, 0, 0, NULL},
-        {9, 3, 64, 16, 64, 0, 0, NULL},   {9, 3, 64, 16, 65, 0, 0, NULL},
-        {9, 3, 64, 16, 255, 0, 0, NULL},  {9, 3, 64, 16, 256, 0, 0, NULL},
-        {9, 3, 64, 16, 257, 0, 0, NULL},  {9, 3, 64, 32, 600, 0, 0, NULL},
-        {4, 4, 128, 64, 300, 0, 0, NULL}, {4, 1, 80, 16, 130, 0, 0, NULL},
-        {2, 1, 8, 16, 70, 0, 0, NULL},    {8, 2, 24, 16, 270, 0, 0, NULL},
-        {52, 1, 16, 16, 70, 0, 0, NULL},  {3, 3, 1, 16, 70, 0, 0, NULL},
-        {4, 2, 37, 16, 150, 0, 0, NULL},  {10, 2, 44, 32, 290, 0, 0, NULL},
-        {6, 2, 512, 16, 40, 0, 0, NULL},  {4, 2, 24, 48, 330, 0, 0, NULL},
-        {3, 1, 40, 80, 300, 0, 0, NULL},
+        {9, 3, 64, 16, 1, 0, 0, NULL, 0},    {9, 3, 64, 16, 16, 0, 0, NULL, 0},
+        {9, 3, 64, 16, 17, 0, 0, NULL, 0},   {9, 3, 64, 16, 63, 0, 0, NULL, 0},
+        {9, 3, 64, 16, 64, 0, 0, NULL, 0},   {9, 3, 64, 16, 65, 0, 0, NULL, 0},
+        {9, 3, 64, 16, 255, 0, 0, NULL, 0},  {9, 3, 64, 16, 256, 0, 0, NULL, 0},
+        {9, 3, 64, 16, 257, 0, 0, NULL, 0},  {9, 3, 64, 32, 600, 0, 0, NULL, 0},
+        {4, 4, 128, 64, 300, 0, 0, NULL, 0}, {4, 1, 80, 16, 130, 0, 0, NULL, 0},
+        {2, 1, 8, 16, 70, 0, 0, NULL, 0},    {8, 2, 24, 16, 270, 0, 0, NULL, 0},
+        {52, 1, 16, 16, 70, 0, 0, NULL, 0},  {3, 3, 1, 16, 70, 0, 0, NULL, 0},
+        {4, 2, 37, 16, 150, 0, 0, NULL, 0},  {10, 2, 44, 32, 290, 0, 0, NULL, 0},
+        {6, 2, 512, 16, 40, 0, 0, NULL, 0},  {4, 2, 24, 48, 330, 0, 0, NULL, 0},
+        {3, 1, 40, 80, 300, 0, 0, NULL, 0},
     };
     struct rng rng = {.seed = 11};
     struct kernels *fast = kit_fast(isa, 2, 600, 64);
@@ -156,6 +160,7 @@ static void isa_attention_check(const char *isa)
             shape.window =
                 repeat > 1 ? 1 + (uint32_t)rng_below(&rng, (uint64_t)shape.tokens + 1) : 0;
             shape.sinks = repeat % 2 == 1 ? sinks : NULL;
+            shape.softcap = rng_below(&rng, 2) == 1 ? 2.5f : 0;
             isa_attention_compare(fast, judge, &rng, &shape);
             free(sinks);
         }

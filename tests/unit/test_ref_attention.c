@@ -22,7 +22,8 @@ static double rounded(enum kv_type type, const float *x, uint32_t dim)
 
 /* softmax(scale × q · K) · V over keys [first, keys) in two passes over the plain arrays. */
 static void attend(enum kv_type type, const float *q, const float *k, const float *v,
-                   uint32_t first, uint32_t keys, uint32_t kv_head, const float *sink, double *out)
+                   uint32_t first, uint32_t keys, uint32_t kv_head, const float *sink, double cap,
+                   double *out)
 {
     double weights[TOKENS];
     double sum = sink != NULL ? exp((double)*sink) : 0;
@@ -30,7 +31,8 @@ static void attend(enum kv_type type, const float *q, const float *k, const floa
         double score = 0;
         for (uint32_t d = 0; d < DIM; d++)
             score += (double)q[d] * rounded(type, k + (j * KV_HEADS + kv_head) * DIM, d);
-        weights[j] = exp(score * 0.25);
+        score *= 0.25;
+        weights[j] = exp(cap > 0 ? cap * tanh(score / cap) : score);
         sum += weights[j];
     }
     for (uint32_t d = 0; d < DIM; d++) {
@@ -64,7 +66,7 @@ static void test_codes(void **state)
     assert_int_equal(codes[0], 0);
 }
 
-static void check(enum kv_type type, uint32_t window)
+static void check(enum kv_type type, uint32_t window, float softcap)
 {
     static const float sinks[HEADS] = {1, -2, 0, 3};
     struct rng rng = {.seed = 21};
@@ -85,6 +87,7 @@ static void check(enum kv_type type, uint32_t window)
     struct attention_args args = {
         .q = q, .out = out, .rows = TOKENS, .heads = HEADS, .layer = 1, .scale = 0.25f, .kv = kv};
     args.window = window;
+    args.softcap = softcap;
     args.sinks = window > 0 ? sinks : NULL;
     for (uint32_t h = 0; h < KV_HEADS; h++) {
         struct table_attention call = {.args = &args,
@@ -100,7 +103,7 @@ static void check(enum kv_type type, uint32_t window)
             double want[DIM];
             size_t at = (size_t)(r * HEADS + h) * DIM;
             attend(type, q + at, k, v, window > 0 && r + 1 > window ? r + 1 - window : 0, r + 1,
-                   h / 2, window > 0 ? &sinks[h] : NULL, want);
+                   h / 2, window > 0 ? &sinks[h] : NULL, (double)softcap, want);
             for (uint32_t d = 0; d < DIM; d++)
                 assert_float_equal(out[at + d], (float)want[d], 3e-7f);
         }
@@ -115,34 +118,41 @@ static void check(enum kv_type type, uint32_t window)
 static void test_f32_pages(void **state)
 {
     (void)state;
-    check(KV_TYPE_F32, 0);
+    check(KV_TYPE_F32, 0, 0);
 }
 
 static void test_f16_pages(void **state)
 {
     (void)state;
-    check(KV_TYPE_F16, 0);
+    check(KV_TYPE_F16, 0, 0);
 }
 
 static void test_int8_pages(void **state)
 {
     (void)state;
-    check(KV_TYPE_I8, 0);
+    check(KV_TYPE_I8, 0, 0);
 }
 
 static void test_pages_of_devices(void **state)
 {
     (void)state;
-    check(KV_TYPE_BF16, 0);
-    check(KV_TYPE_FP8, 0);
+    check(KV_TYPE_BF16, 0, 0);
+    check(KV_TYPE_FP8, 0, 0);
 }
 
 static void test_windows_and_sinks(void **state)
 {
     (void)state;
-    check(KV_TYPE_F32, 1);
-    check(KV_TYPE_F16, 17);
-    check(KV_TYPE_FP8, TOKENS);
+    check(KV_TYPE_F32, 1, 0);
+    check(KV_TYPE_F16, 17, 0);
+    check(KV_TYPE_FP8, TOKENS, 0);
+}
+
+static void test_softcap(void **state)
+{
+    (void)state;
+    check(KV_TYPE_F32, 0, 0.5f);
+    check(KV_TYPE_F16, 9, 50);
 }
 
 /* Every code is its own value's; what is between two goes to the nearer one, a tie to the even. */
@@ -185,7 +195,7 @@ int main(void)
         cmocka_unit_test(test_f32_pages),        cmocka_unit_test(test_f16_pages),
         cmocka_unit_test(test_int8_pages),       cmocka_unit_test(test_codes),
         cmocka_unit_test(test_pages_of_devices), cmocka_unit_test(test_windows_and_sinks),
-        cmocka_unit_test(test_float8),
+        cmocka_unit_test(test_softcap),          cmocka_unit_test(test_float8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,15 @@ attention_scores_codes(struct attention_run *run, uint32_t query, const int n, u
         }
 }
 
+/* Applies the soft cap to `count` scores, and to undefined ones up to a multiple of 8. */
+static void attention_cap(float softcap, uint32_t count, float *p)
+{
+    const __m256 cap = _mm256_set1_ps(softcap);
+    const __m256 inverse = _mm256_set1_ps(1.0f / softcap);
+    for (uint32_t j = 0; j < count; j += 8)
+        _mm256_storeu_ps(p + j, avx2_softcap(_mm256_loadu_ps(p + j), cap, inverse));
+}
+
 /* Turns the scores p of one query into weights; hidden keys get weight e^−∞ = 0. Returns the factor
  * by which the query's earlier state shrinks. */
 static float attention_softmax(struct attention_run *run, uint32_t query, float *p)
@@ -287,6 +296,8 @@ static float attention_softmax(struct attention_run *run, uint32_t query, float 
     __m256 most = _mm256_set1_ps(run->segment_max[query]);
     __m256 low = _mm256_setzero_ps();
     __m256 high = _mm256_setzero_ps();
+    if (run->call->args->softcap > 0)
+        attention_cap(run->call->args->softcap, attention_count(run, query), p);
     for (uint32_t j = attention_count(run, query); j < TABLE_KEYS_BLOCK; j++)
         p[j] = -INFINITY;
     for (uint32_t j = 0; run->first == run->begin && j < run->hidden; j++)

@@ -510,6 +510,19 @@ static void k_attention_values_int8_avx512(struct attention_run *run, uint32_t q
         ATTENTION_WITH(attention_average, run, i, end - i, true);
 }
 
+/* Applies the soft cap to the scores of queries [query, end). Those behind a query's last key are
+ * undefined before and after. */
+static void attention_cap(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    const __m512 cap = _mm512_set1_ps(run->call->args->softcap);
+    const __m512 inverse = _mm512_set1_ps(1.0f / run->call->args->softcap);
+    for (; query < end; query++) {
+        float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
+        for (uint32_t j = 0; j < attention_count(run, query); j += KV_TILE_KEYS)
+            _mm512_storeu_ps(p + j, avx512_softcap(_mm512_loadu_ps(p + j), cap, inverse));
+    }
+}
+
 /* Computes scores, weights, then values of all queries; the data of each loop stays in the
  * first-level cache. */
 static void attention_block(struct attention_run *run, uint32_t query, uint32_t end)
@@ -521,6 +534,8 @@ static void attention_block(struct attention_run *run, uint32_t query, uint32_t 
         k_attention_scores_int8_avx512(run, query, end);
     else
         k_attention_scores_avx512(run, query, end);
+    if (run->call->args->softcap > 0)
+        attention_cap(run, query, end);
     attention_softmax_all(run, query, end);
     if (kv_tile_values_codes(layout))
         k_attention_values_int8_avx512(run, query, end);

@@ -180,6 +180,7 @@ void op_attention(struct kernels *kernels, const struct attention_args *asked)
     ASSERT(args->heads > 0);
     ASSERT(args->heads % layout->kv_heads == 0);
     ASSERT(layout->head_dim <= LIMIT_HEAD_DIM);
+    ASSERT(args->softcap >= 0);
     ASSERT(kernels->table->kv_types >> layout->type & 1);
     if (args->rows == 0)
         return;

@@ -154,6 +154,8 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
                                   ? half_to_float(open[d * KV_TILE_KEYS + key % KV_TILE_KEYS])
                                   : attention_load(layout, k, false, token, d));
         score *= (double)args->scale;
+        if (args->softcap > 0)
+            score = (double)args->softcap * tanh(score / (double)args->softcap);
         if (score > max) {
             double shrink = exp(max - score);
             sum *= shrink;

@@ -89,6 +89,7 @@ static float attention_scores(const struct table_attention *call, uint32_t row,
                               float max, float *scores)
 {
     const struct kv_layout *layout = call->args->kv.layout;
+    const float softcap = call->args->softcap;
     uint16_t open[LIMIT_HEAD_DIM * KV_TILE_KEYS];
     for (uint32_t j = 0; j < count; j++) {
         const char *tile = attention_tile(call, row, first + j);
@@ -103,6 +104,8 @@ static float attention_scores(const struct table_attention *call, uint32_t row,
             scores[j] = attention_score(layout, factor,
                                         (const uint16_t *)(const void *)tile +
                                             kv_tile_k_index(layout, token, 0));
+        if (softcap > 0)
+            scores[j] = fixed_math_softcap(scores[j], softcap, 1.0f / softcap);
         if (j < attention_hidden(call, row, first))
             scores[j] = -INFINITY;
         max = fixed_math_max(scores[j], max);

@@ -45,7 +45,9 @@ void k_weight_row_ref_int8(const struct weight *weight, uint32_t row, float *out
 void k_linear_ref_int8(const struct table_linear *call);
 
 /* For each segment of 256 keys from an empty state, each block of 64 keys:
- *     s_j = fmaf chain over dimensions of (q × scale) and k;  m' = max(m, max s)
+ *     s_j = fmaf chain over dimensions of (q × scale) and k
+ *     with a soft cap: s_j = fixed_math_softcap(s_j, cap, 1 ÷ cap)
+ *     m' = max(m, max s)
  *     c = exp(m − m');  p_j = exp(s_j − m')
  *     l = fmaf(l, c, fold16(((p[0..15] + p[16..31]) + p[32..47]) + p[48..63]))
  *     a = a × c, then a = fmaf(p_j, v_j, a) over the keys in order
@@ -60,18 +62,18 @@ void k_attention_ref_int8(const struct table_attention *call);
 
 /* squares: lane i mod 16 has the fmaf chain, then fold16; y = (x × (1 ÷ sqrtf(Σ ÷ n + ε))) × w. */
 float k_norm_scale_ref_int8(const float *x, uint32_t cols, float epsilon);
-void k_norm_ref_int8(const struct norm_args *args, uint32_t begin, uint32_t end);
-/* A head's norm first, then a' = fmaf(a, cos, −(b × sin)), b' = fmaf(b, cos, a × sin). */
-void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end);
 /* Of a layer norm. sum: lane i mod 16 adds x, then fold16; mean = Σ ÷ n. squares of x − mean: as
  * above; y = fmaf((x − mean) × (1 ÷ sqrtf(Σ ÷ n + ε)), w, bias or 0). */
 float k_layer_scale_ref_int8(const float *x, uint32_t cols, float epsilon, float *mean);
 /* accumulate: old + y, one addition at the end. */
+void k_norm_ref_int8(const struct norm_args *args, uint32_t begin, uint32_t end);
+/* A head's norm first, then a' = fmaf(a, cos, −(b × sin)), b' = fmaf(b, cos, a × sin). */
+void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end);
 /* g = x ÷ (1 + exp(−z)): silu: z = x; gelu by tanh: fixed_math_gelu_z(x); clamped: x = min(7, x), z
  * = 1.702 x. gelu by erf: fixed_math_gelu_erf(x). Then g × up; clamped: g × (min(7, max(−7, up)) +
  * 1). */
 void k_act_ref_int8(const struct act_args *args, uint32_t begin, uint32_t end);
-/* Lane i mod 16 sums exp(x − max), then fold16. */
-float k_logits_stats_ref_int8(const float *logits, uint32_t vocab, struct logits_stats *out);
 /* fixed_math_softcap(x, cap, 1 ÷ cap). */
 void k_softcap_ref_int8(float *x, size_t count, float cap);
+/* Lane i mod 16 sums exp(x − max), then fold16. */
+float k_logits_stats_ref_int8(const float *logits, uint32_t vocab, struct logits_stats *out);
