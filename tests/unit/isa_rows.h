@@ -221,7 +221,7 @@ static void isa_rows_check_kv_write(const struct kernel_table *table, enum kv_ty
         k[isa_rows_sizes[i]] = i % 3 == 0 ? INFINITY : NAN;
         v[0] = 1e-35f;
         struct kv_write_args args = {
-            k, v, tokens, 1, kit_rows(&a, sequence, at, tokens, open_of), {NULL}};
+            k, v, tokens, 0, 1, kit_rows(&a, sequence, at, tokens, open_of), {NULL}};
         table->kv_write(&args, 0, tokens);
         args.kv.pages = b.pages;
         args.kv.open = b.open;

@@ -56,11 +56,9 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
         scene->position[i] = i;
     }
     struct kv_write_args write = {
-        scene->k,
-        scene->v,
-        TOKENS,
-        0,
-        kit_rows(&scene->pages, scene->sequence, scene->position, TOKENS, scene->open_of),
+        scene->k, scene->v,
+        TOKENS,   0,
+        0,        kit_rows(&scene->pages, scene->sequence, scene->position, TOKENS, scene->open_of),
         {NULL}};
     kernels_kv_write(scene->kernels, &write);
     for (uint32_t i = 0; i < TOKENS; i++) {
@@ -156,11 +154,9 @@ static void check_reads(enum kv_type type)
     uint32_t open_of;
     attend(&scene, 99, q, before);
     struct kv_write_args write = {
-        scene.k,
-        scene.v,
-        1,
-        0,
-        kit_rows(&scene.pages, scene.sequence, (const uint32_t[]){100}, 1, &open_of),
+        scene.k, scene.v,
+        1,       0,
+        0,       kit_rows(&scene.pages, scene.sequence, (const uint32_t[]){100}, 1, &open_of),
         {NULL}};
     scene.k[0] = NAN;
     scene.v[0] = INFINITY;

@@ -157,7 +157,7 @@ static void test_write(void **state)
         struct kit_pages pages =
             kit_pages_make(kernels, KV_TYPE_F16, 16, 2, HEADS, DIM, 2, TOKENS / 2);
         struct kv_write_args args = {
-            k, v, TOKENS, 1, kit_rows(&pages, sequence, position, TOKENS, open_of), {NULL}};
+            k, v, TOKENS, 0, 1, kit_rows(&pages, sequence, position, TOKENS, open_of), {NULL}};
         kernels_kv_write(kernels, &args);
         for (uint32_t r = 0; r < TOKENS; r++)
             for (uint32_t h = 0; h < HEADS; h++)
@@ -227,7 +227,7 @@ static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uin
         struct kit_pages *own = &pages[fused];
         *own = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 1, rows);
         struct kv_write_args args = {
-            k[fused], v, rows, 0, kit_rows(own, sequence, position, rows, open_of), {NULL}};
+            k[fused], v, rows, 0, 0, kit_rows(own, sequence, position, rows, open_of), {NULL}};
         for (int i = 0; i < 2; i++)
             if (fused == 1)
                 args.rope[i] = &ropes[i];
