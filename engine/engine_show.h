@@ -32,8 +32,9 @@ struct engine_stats {
     uint32_t sequences_running;
     uint32_t sequences_waiting;
     uint32_t sequences_throttled; /* of those running: their client reads too slowly */
-    uint32_t pages_free;          /* hold nothing; cached pages can be taken too */
-    uint32_t pages_cached;        /* held by the cache alone, without the pinned ones */
+    /* Pages, or units where the model's layers have two kinds. */
+    uint32_t pages_free;   /* hold nothing; cached pages can be taken too */
+    uint32_t pages_cached; /* held by the cache alone, or needed by nobody; without the pinned */
     uint32_t pages_pinned;
     uint32_t pages_host;
     uint32_t pages_total;

@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-static const char pages_name[] = "banyan_kv_pages", pages_help[] = "KV pages by state.";
+static const char pages_name[] = "banyan_kv_pages";
+static const char pages_help[] =
+    "KV memory by state, in pages; in units where some layers read only a window of tokens.";
 
 /* The registry that an engine's series go to. */
 struct series {
@@ -41,6 +43,17 @@ static void init_cache(struct step_metrics *out, const struct series *to)
                                "Tokens of prompts that were looked up in the prefix cache.", "");
     out->cache_hits = plain(to, METRIC_COUNTER, "banyan_prefix_cache_hits_tokens_total",
                             "Tokens of prompts that were found in the prefix cache.", "");
+    out->window_lost =
+        plain(to, METRIC_COUNTER, "banyan_prefix_cache_window_lost_tokens_total",
+              "Tokens of prompts that were in the prefix cache and not found, because the window "
+              "behind them was gone.",
+              "");
+    out->windows_dropped =
+        plain(to, METRIC_COUNTER, "banyan_kv_windows_dropped_total",
+              "Cached pages that gave up what layers with a window need of them.", "");
+    out->window_units = gauge(to, "banyan_kv_window_units",
+                              "Units of KV memory that layers with a window use; 0 where all "
+                              "layers read all tokens.");
     out->evicted_host = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"host\"");
     out->evicted_dropped = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"dropped\"");
     out->pages_free = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"free\"");
@@ -48,8 +61,11 @@ static void init_cache(struct step_metrics *out, const struct series *to)
     out->pages_cached = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"cached\"");
     out->pages_pinned = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
     out->pages_host = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
-    out->pages_host_total = gauge(to, "banyan_kv_host_pages", "Pages that fit in host memory.");
-    out->token_bytes = gauge(to, "banyan_kv_token_bytes", "Bytes of KV pages for one token.");
+    out->pages_host_total =
+        gauge(to, "banyan_kv_host_pages", "Pages (units) that fit in host memory.");
+    out->token_bytes = gauge(to, "banyan_kv_token_bytes",
+                             "Bytes of KV memory for one token, without layers that have a "
+                             "window where others have none.");
 }
 
 static void init_pauses(struct step_metrics *out, const struct series *to)
@@ -242,6 +258,9 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
     metric_set(metrics->token_bytes, (double)step_unit_bytes(step) / step->pool.layout.page_tokens);
     metric_add(metrics->cache_queries, (int64_t)(now->query_tokens - told->query_tokens));
     metric_add(metrics->cache_hits, (int64_t)(now->hit_tokens - told->hit_tokens));
+    metric_add(metrics->window_lost, (int64_t)(now->window_lost_tokens - told->window_lost_tokens));
+    metric_add(metrics->windows_dropped, (int64_t)(now->windows_dropped - told->windows_dropped));
+    metric_set(metrics->window_units, now->pages_windows);
     metric_add(metrics->evicted_host, (int64_t)(now->evicted_to_host - told->evicted_to_host));
     metric_add(metrics->evicted_dropped, (int64_t)(now->evicted_dropped - told->evicted_dropped));
     *told = *now;

@@ -39,6 +39,9 @@ struct step_metrics {
     struct metric *token_bytes;
     struct metric *cache_queries;
     struct metric *cache_hits;
+    struct metric *window_lost;
+    struct metric *windows_dropped;
+    struct metric *window_units;
     struct metric *evicted_host;
     struct metric *evicted_dropped;
     struct metric *preemptions_swap;
