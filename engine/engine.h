@@ -84,8 +84,8 @@ struct engine_info {
     uint32_t threads;       /* compute threads of this rank */
     bool has_bf16_dots;     /* kernels_has_dots */
     int64_t created_wall_s; /* when the model file was last changed */
-    uint64_t kv_pages; /* units, where the model's layers have two kinds */
-    uint32_t ranks; /* processes that compute the model; 1 = this process alone */
+    uint64_t kv_pages;      /* units, where the model's layers have two kinds */
+    uint32_t ranks;         /* processes that compute the model; 1 = this process alone */
     /* Of kv_pages, at most this many for published prompts; 0 without a cache. */
     uint32_t pin_pages;
 };

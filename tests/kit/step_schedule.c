@@ -29,8 +29,11 @@ static void forget_told(struct step_world *world)
 
 void step_schedule_expect(struct step_schedules *schedules)
 {
-    const struct step_world_options ample = {
-        .rows_max = 64, .sequences_max = 16, .pages = 512, .no_prefix_cache = true};
+    const struct step_world_options ample = {.rows_max = 64,
+                                             .sequences_max = 16,
+                                             .pages = 512,
+                                             .is_whole = true,
+                                             .no_prefix_cache = true};
     struct step_world *world = step_world_open(&ample);
     for (uint32_t i = 0; i < schedules->requests; i++) {
         forget_told(world);

@@ -38,7 +38,7 @@ struct step_schedules {
 /* Uniform in [0, count). */
 uint32_t step_schedule_below(struct step_schedules *schedules, uint32_t count);
 
-/* Runs each request alone, undisturbed, with room, and keeps its answer. */
+/* Runs each request alone, undisturbed, with room and pages of all layers, and keeps its answer. */
 void step_schedule_expect(struct step_schedules *schedules);
 
 /* Runs one schedule until all its requests have ended. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
+#include "engine/models/model_arch.h"
 #include "engine/models/model_units.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/late_pages.h"
@@ -22,6 +23,28 @@ static void must(bool condition, const char *what)
 const char *step_world_isa = "ref_int8";
 enum kv_type step_world_kv_type = KV_TYPE_F16;
 uint32_t step_world_page_tokens = STEP_WORLD_PAGE;
+uint32_t step_world_window;
+
+/* Gives every second layer of a model with one kind a window. */
+static void open_window(struct model *model)
+{
+    struct model_config *config = &model->config;
+    if (step_world_window == 0 || config->kind_count > 1)
+        return;
+    config->kind_count = 2;
+    config->kinds[1] = config->kinds[0];
+    config->kinds[1].window = step_world_window;
+    for (uint32_t i = 1; i < config->layers; i += 2)
+        config->kind_of[i] = 1;
+}
+
+/* Units that the options ask for. */
+static uint64_t open_units(const struct step_world *world, const struct step_world_options *options)
+{
+    const struct kv_pool pool = {.layout = world->layout};
+    const uint32_t context = kv_pool_pages_for(&pool, STEP_WORLD_CONTEXT);
+    return options->pages + (uint64_t)kv_pool_units_least(&pool, STEP_WORLD_CONTEXT) - context;
+}
 
 struct step_world *step_world_open(const struct step_world_options *options)
 {
@@ -40,9 +63,11 @@ struct step_world *step_world_open(const struct step_world_options *options)
     must(model_open(&world->model, world->kernels, &(struct model_source){.gguf = world->gguf},
                     options->rows_max, options->rows_max) == STATUS_OK,
          "model_open");
+    open_window(world->model);
     const struct model_config *config = model_config(world->model);
-    must(model_units_layout(world->kernels, config, config->kv_heads, step_world_kv_type,
-                            step_world_page_tokens, &world->layout) == STATUS_OK,
+    must((options->is_whole ? model_units_layout_whole : model_units_layout)(
+             world->kernels, config, config->kv_heads, step_world_kv_type, step_world_page_tokens,
+             &world->layout) == STATUS_OK,
          "model_units_layout");
     must(ticket_table_init(&world->tickets, STEP_WORLD_REQUESTS, 16 << 20) == STATUS_OK,
          "ticket_table_init");
@@ -53,7 +78,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .layout = &world->layout,
         .tickets = &world->tickets,
         .clock = &world->clock,
-        .kv_bytes = options->pages * world->layout.page_bytes,
+        .kv_bytes = open_units(world, options) * world->layout.page_bytes,
         .context = STEP_WORLD_CONTEXT,
         .rows_max = options->rows_max,
         .logit_rows_max = options->rows_max,

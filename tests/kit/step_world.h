@@ -21,8 +21,9 @@ struct step_world_options {
     uint32_t threads; /* 0: one thread */
     uint32_t rows_max;
     uint32_t sequences_max;
-    uint32_t pages;
+    uint32_t pages; /* where layers have two kinds, as many units, and those of one full context */
     uint32_t host_pages;
+    bool is_whole; /* pages hold all layers, of whatever kind */
     uint32_t exchange_pages;
     uint32_t late_steps; /* steps that page copies take (late_pages); 0: none */
     uint32_t pin_percent;
@@ -71,6 +72,9 @@ extern const char *step_world_isa;
 /* For the pages of worlds opened from now on; f16 of 16 tokens at first. */
 extern enum kv_type step_world_kv_type;
 extern uint32_t step_world_page_tokens;
+/* Where the model has one kind of layers: > 0 gives every second layer a window of so many tokens.
+ * */
+extern uint32_t step_world_window;
 
 struct step_world *step_world_open(const struct step_world_options *options);
 void step_world_close(struct step_world *world);

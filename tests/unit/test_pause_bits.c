@@ -16,6 +16,8 @@ enum {
     REQUESTS = 48,
     TEXTS = 3,
     WORLD_SCHEDULES = 25,
+    FEW_WINDOWS = 1,
+    WINDOW_SEEDS = 1000,  /* worlds with host memory */
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
     FEW_WORLDS = 1,
     ALL_WORLDS = 3,
@@ -106,7 +108,8 @@ static struct step_world *open_world(void)
 static void test_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = WORLD_SCHEDULES * rounds(FEW_WORLDS, ALL_WORLDS);
+    const uint32_t few = step_world_window > 0 ? FEW_WINDOWS : FEW_WORLDS;
+    const uint32_t count = WORLD_SCHEDULES * rounds(few, ALL_WORLDS);
     struct step_world *world = NULL;
     uint64_t swaps = 0;
     uint64_t recomputes = 0;
@@ -117,7 +120,8 @@ static void test_same_bits(void **state)
     step_schedule_expect(&schedules);
     schedules.pauses = schedules.in_prompt = schedules.cancels = drops = 0;
     for (uint32_t i = 0; i < count; i++) {
-        schedules.rng = (struct rng){.seed = 100000 + i};
+        schedules.rng =
+            (struct rng){.seed = 100000 + (step_world_window > 0 ? WINDOW_SEEDS : 0u) + i};
         if (i % WORLD_SCHEDULES == 0)
             world = open_world();
         step_schedule_run(&schedules, world);
@@ -162,5 +166,14 @@ int main(void)
     /* As on a device: large pages, and copies beside the work, at their slowest. */
     step_world_kv_type = KV_TYPE_F16;
     late_steps = 3;
-    return failed + cmocka_run_group_tests_name("f16, late, pages of 64", tests, NULL, NULL);
+    failed += cmocka_run_group_tests_name("f16, late, pages of 64", tests, NULL, NULL);
+    /* Layers of two kinds: windows shorter and longer than a block of keys. */
+    step_world_window = 100;
+    failed += cmocka_run_group_tests_name("window, late, pages of 64", tests, NULL, NULL);
+    late_steps = 0;
+    step_world_page_tokens = STEP_WORLD_PAGE;
+    step_world_window = 21;
+    failed += cmocka_run_group_tests_name("window", tests, NULL, NULL);
+    step_world_kv_type = KV_TYPE_I8;
+    return failed + cmocka_run_group_tests_name("window, i8", tests, NULL, NULL);
 }
