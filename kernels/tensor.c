@@ -51,6 +51,20 @@ void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out)
     type->to_f32((const char *)tensor->data + row * row_bytes, out, (uint32_t)tensor->dims[0]);
 }
 
+bool tensor_rows_are_valid(const struct tensor *tensor, uint64_t begin, uint64_t end)
+{
+    const struct tensor_type_info *type = tensor->type;
+    const uint64_t blocks = tensor->dims[0] / type->block_elements; /* of a row */
+    const unsigned char *bytes = tensor->data;
+    ASSERT(end <= tensor->dims[1]);
+    if (type->id != TENSOR_TYPE_mxfp4)
+        return true;
+    bool is_valid = true;
+    for (uint64_t b = begin * blocks; b < end * blocks; b++)
+        is_valid &= bytes[b * type->block_bytes] <= TYPES_MXFP4_MOST;
+    return is_valid;
+}
+
 /* --- quantisation --- */
 
 enum { Q4_1_BLOCK = 32, Q4_1_BYTES = 20, Q4_1_LEVELS = 15 };

@@ -12,6 +12,10 @@
 #include "config/base/status.h"
 #include "kernels/types/tensor_type.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Returns NULL for an unknown id. */
 const struct tensor_type_info *tensor_type_info(uint32_t id);
 /* Returns all names, each after a space, for messages. */
@@ -33,8 +37,16 @@ struct tensor {
 /* Converts row `row` of a 2-d tensor to dims[0] floats. */
 void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out);
 
+/* Returns whether all factors of rows [begin, end) are within what this program can compute: false
+ * for an mxfp4 block above 2^15, which its type allows and no model has. Cost: reads the rows. */
+bool tensor_rows_are_valid(const struct tensor *tensor, uint64_t begin, uint64_t end);
+
 /* Quantises `n` floats, a multiple of 32, to q4_1 blocks that share factor and minimum in groups of
  * `group` inputs (a multiple of 32; the last group may be shorter). A group's codes span its least
  * to its greatest value; each value is rounded to the nearest code. Returns false, with `out`
  * partly written, when a value is not finite or does not fit a half. */
 bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out);
+
+#ifdef __cplusplus
+}
+#endif

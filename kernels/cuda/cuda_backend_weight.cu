@@ -24,6 +24,7 @@ struct upload {
     size_t factors_each;
     char *buffer;
     float max[LIMIT_WEIGHT_ROWS / UPLOAD_ROWS + 1];
+    bool is_valid[LIMIT_WEIGHT_ROWS / UPLOAD_ROWS + 1];
 };
 
 /* Calls `each` for 0 … count − 1, on all threads if there are several. */
@@ -42,9 +43,10 @@ static void upload_max(void *context, uint32_t index, uint32_t thread)
     struct upload *upload = (struct upload *)context;
     const uint32_t rows = (uint32_t)upload->tensor->dims[1];
     const uint32_t begin = index * UPLOAD_ROWS;
+    const uint32_t end = rows - begin < UPLOAD_ROWS ? rows : begin + UPLOAD_ROWS;
     (void)thread;
-    upload->max[index] = cuda_weight_max(upload->tensor, begin,
-                                         rows - begin < UPLOAD_ROWS ? rows : begin + UPLOAD_ROWS);
+    upload->max[index] = cuda_weight_max(upload->tensor, begin, end);
+    upload->is_valid[index] = tensor_rows_are_valid(upload->tensor, begin, end);
 }
 
 static void upload_tile(void *context, uint32_t index, uint32_t thread)
@@ -99,8 +101,11 @@ static enum status upload_run(struct cuda_backend *backend, const struct cuda_we
     upload.factors_each = form->parts / form->group * form->factors_bytes;
     upload.tiles = (uint32_t)(backend->weights_bytes / (upload.codes_each + upload.factors_each));
     upload_each(&upload, looks, upload_max);
-    for (uint32_t i = 0; i < looks; i++)
+    for (uint32_t i = 0; i < looks; i++) {
         max = upload.max[i] > max ? upload.max[i] : max;
+        if (!upload.is_valid[i])
+            FAIL(STATUS_CORRUPT, "a block of %s has a factor above 2^15", tensor->type->name);
+    }
     upload.scale = cuda_weight_scale(max);
     int which = 0;
     for (; upload.begin < form->tiles; upload.begin += upload.tiles, which = !which)

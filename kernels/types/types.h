@@ -13,6 +13,9 @@
  *     q4_1  { half d; half m; uint8 n[16] }           value = d × code + m
  *     q5_0  { half d; uint32 h; uint8 n[16] }         value = d × (code − 16)
  *     q5_1  { half d; half m; uint32 h; uint8 n[16] } value = d × code + m
+ *     mxfp4 { uint8 e; uint8 n[16] }                  value = 2^(e − 128) × the code's of {0, 1, 2,
+ *           3, 4, 6, 8, 12, then the same negated}: with 16 added, a code of q5_0 whose d is 2^(e −
+ *           128), exactly, for e from 104 to TYPES_MXFP4_MOST; a smaller e counts as d = 0
  * and in blocks of 8 parts of 32 (q6_k: 16 of 16) with small factors of their own:
  *     q4_k  { half d; half m; uint8 s[12]; uint8 n[4][32] }
  *           value = d × scale × code − m × min; two parts a row of n: low nibbles, high ones;
@@ -31,7 +34,7 @@
 
 #include "kernels/types/tensor_type.h"
 
-enum { TYPES_PART = 32 };
+enum { TYPES_PART = 32, TYPES_MXFP4_MOST = 143 };
 
 /* 32 values of one row: value i = (d × scales[i ÷ 16]) × w[i] + m × min, each operation rounded to
  * float32 in this order (d and m are halves; the two products are exact). Without has_m, m is −0,

@@ -1,5 +1,6 @@
 #include "tests/gpu/gpu_data.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/types/half.h"
@@ -42,6 +43,10 @@ static void block_fill(struct rng *rng, const struct tensor_type_info *type, flo
         break;
     }
     switch (type->id) {
+    case TENSOR_TYPE_mxfp4: /* codes of up to 12 */
+        block[0] =
+            (unsigned char)(128 + (int)floor(log2((double)spread / 12)) - (int)rng_below(rng, 8));
+        return;
     case TENSOR_TYPE_q6_k:
         half_at(block + 208, value / 4096);
         return;

@@ -383,7 +383,7 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
 static const uint32_t TYPES[] = {TENSOR_TYPE_f32,  TENSOR_TYPE_f16,  TENSOR_TYPE_bf16,
                                  TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1,
                                  TENSOR_TYPE_q5_0, TENSOR_TYPE_q5_1, TENSOR_TYPE_q4_k,
-                                 TENSOR_TYPE_q5_k, TENSOR_TYPE_q6_k};
+                                 TENSOR_TYPE_q5_k, TENSOR_TYPE_q6_k, TENSOR_TYPE_mxfp4};
 
 void gpu_parity_linear(void)
 {

@@ -55,6 +55,9 @@ static inline void kit_factors(struct rng *rng, uint32_t id, unsigned char *bloc
     case TENSOR_TYPE_f16:
         kit_half(block, value);
         return;
+    case TENSOR_TYPE_mxfp4: /* 2^-12 to 2^-5, codes of up to 12 */
+        block[0] = (unsigned char)(116 + rng_below(rng, 8));
+        return;
     case TENSOR_TYPE_q6_k: /* scales of up to 128 × codes of up to 32 */
         kit_half(block + 208, value / 4096);
         return;

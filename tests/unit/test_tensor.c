@@ -13,7 +13,7 @@ static void test_the_list_of_types(void **state)
     } want[] = {{0, "f32", 1, 4},       {1, "f16", 1, 2},       {2, "q4_0", 32, 18},
                 {3, "q4_1", 32, 20},    {6, "q5_0", 32, 22},    {7, "q5_1", 32, 24},
                 {8, "q8_0", 32, 34},    {12, "q4_k", 256, 144}, {13, "q5_k", 256, 176},
-                {14, "q6_k", 256, 210}, {30, "bf16", 1, 2}};
+                {14, "q6_k", 256, 210}, {30, "bf16", 1, 2},     {39, "mxfp4", 32, 17}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct tensor_type_info *type = tensor_type_info(want[i].id);
         assert_non_null(type);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/ops/ops.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "config/base/limits.h"
@@ -9,14 +10,20 @@ struct weight_job {
     const struct kernel_table *table;
     const struct tensor *tensor;
     const struct weight *weight;
+    atomic_bool is_corrupt;
 };
 
 static void op_weight_job(void *context, uint32_t thread, uint32_t count)
 {
-    const struct weight_job *job = context;
+    struct weight_job *job = context;
+    const uint64_t rows = job->weight->rows;
     uint32_t begin;
     uint32_t end;
     threads_share(table_groups(job->weight->rows), thread, count, &begin, &end);
+    const uint64_t last = (uint64_t)end * TABLE_GROUP;
+    if (!tensor_rows_are_valid(job->tensor, (uint64_t)begin * TABLE_GROUP,
+                               last < rows ? last : rows))
+        atomic_store(&job->is_corrupt, true);
     job->table->weight_pack(job->tensor, begin, end, job->weight->packed);
 }
 
@@ -103,6 +110,10 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     struct weight_job job = {.table = kernels->table, .tensor = tensor, .weight = out};
     ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_weight_pack}, (size_t)rows * cols,
             op_weight_job, &job);
+    if (atomic_load(&job.is_corrupt)) {
+        op_weight_destroy(kernels, out);
+        FAIL(STATUS_CORRUPT, "a block of %s has a factor above 2^15", type->name);
+    }
     return STATUS_OK;
 }
 
