@@ -16,6 +16,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/kernels_draw.h"
+#include "kernels/kernels_experts.h"
 #include "kernels/kernels_measure.h"
 #include "kernels/kernels_prepare.h"
 #include "kernels/kernels_step.h"
@@ -77,6 +78,10 @@ struct kernels_ops {
     void (*act)(struct kernels *kernels, const struct act_args *args);
     void (*softcap)(struct kernels *kernels, const struct softcap_args *args);
     void (*gather)(struct kernels *kernels, const struct gather_args *args);
+    void (*route)(struct kernels *kernels, const struct route_args *args);
+    size_t (*experts_bytes)(const struct kernels *kernels, uint32_t rows_max, uint32_t used,
+                            uint32_t width, uint32_t hidden);
+    void (*experts)(struct kernels *kernels, const struct experts_args *args);
     enum status (*ranks_open)(struct kernels *kernels);
     void (*all_reduce)(struct kernels *kernels, const struct all_reduce_args *args);
     void (*all_gather)(struct kernels *kernels, const struct all_gather_args *args);

@@ -44,6 +44,7 @@ struct table_input {
     const float *norm_bias;
     enum norm_kind norm_kind;
     float epsilon;
+    const uint32_t *order; /* [rows], without a norm: row i is row order[i] of x. NULL: row i */
 };
 
 /* One matrix, output groups [group_begin, group_end), all rows. `input` is the result of input_pack
@@ -84,6 +85,15 @@ struct table_attention {
     void *scratch; /* attention_scratch_bytes */
 };
 
+/* y = Σ weight[i] × result[i] in the order of i, or y += that sum. */
+struct table_experts {
+    float *y;
+    bool accumulate;
+    uint32_t count;
+    const float *weight;
+    const float *const *result;
+};
+
 struct kernel_table {
     const char *name;
     uint32_t needs;    /* set of enum cpu_feature */
@@ -118,6 +128,8 @@ struct kernel_table {
     void (*norm)(const struct norm_args *args, uint32_t begin, uint32_t end);
     void (*rope)(const struct rope_args *args, uint32_t begin, uint32_t end);
     void (*act)(const struct act_args *args, uint32_t begin, uint32_t end);
+    /* Over columns [begin, end) of one row, multiples of TABLE_GROUP. */
+    void (*experts_sum)(const struct table_experts *sum, uint32_t begin, uint32_t end);
     void (*kv_write)(const struct kv_write_args *args, uint32_t begin, uint32_t end);
     /* Packs a full open group [n][16] into a group of a K tile of 4-bit codes. */
     void (*keys_pack)(const uint16_t *open, uint32_t n, void *group);

@@ -20,7 +20,8 @@ enum linear_kind {
 };
 
 struct linear_input {
-    const float *x; /* [rows][cols] */
+    const float *x;        /* [rows][cols] */
+    const uint32_t *order; /* [rows] of x, or NULL: row i is row order[i] of x */
     uint32_t rows;
     uint32_t cols;
     uint32_t pairs;
@@ -43,20 +44,24 @@ static __device__ float linear_scale(float max, float *undo)
     return __uint_as_float(exponent << 23);
 }
 
+static __device__ const float *linear_row(const struct linear_input *input, uint32_t row)
+{
+    return input->x + (size_t)(input->order != NULL ? input->order[row] : row) * input->cols;
+}
+
 /* Returns the norm's factors of a row, with the bits of k_norm_f32_cuda. */
 static __device__ struct cuda_act_norm linear_norm(const struct linear_input *input, uint32_t row)
 {
     const struct cuda_act_norm none = {0, 1};
-    return input->norm == NULL
-               ? none
-               : cuda_act_norm_of(input->norm_kind, input->x + (size_t)row * input->cols,
-                                  input->cols, input->epsilon);
+    return input->norm == NULL ? none
+                               : cuda_act_norm_of(input->norm_kind, linear_row(input, row),
+                                                  input->cols, input->epsilon);
 }
 
 static __device__ float linear_element(const struct linear_input *input, uint32_t row, uint32_t col,
                                        const struct cuda_act_norm &norm)
 {
-    const float x = input->x[(size_t)row * input->cols + col];
+    const float x = linear_row(input, row)[col];
     return input->norm == NULL
                ? x
                : cuda_act_normed(input->norm_kind, norm, x, input->norm[col],
@@ -134,19 +139,16 @@ struct linear_f32 {
     bool accumulate;
 };
 
-__global__ void k_linear_f32_cuda(struct linear_f32 call)
+/* Computes output `output` of the layer from row `of` of the weights, for up to LINEAR_ROWS of the
+ * `left` rows from `row` on. */
+static __device__ void linear_f32_rows(const struct linear_f32 *call, uint32_t of, uint32_t output,
+                                       uint32_t row, uint32_t left)
 {
-    cuda_machine_begin();
-    const struct linear_input *input = &call.input;
+    const struct linear_input *input = &call->input;
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t output = blockIdx.x * LINEAR_WARPS + threadIdx.x / 32;
-    const uint32_t row = blockIdx.y * LINEAR_ROWS;
-    const uint32_t left = input->rows - row;
-    const float *w = (const float *)(call.packed + CUDA_WEIGHT_HEAD) +
-                     (size_t)output * input->pairs * 2 * CUDA_WEIGHT_PART;
+    const float *w = (const float *)(call->packed + CUDA_WEIGHT_HEAD) +
+                     (size_t)of * input->pairs * 2 * CUDA_WEIGHT_PART;
     float total[LINEAR_ROWS] = {};
-    if (output >= call.outputs)
-        return;
     for (uint32_t col = lane; col < input->cols; col += 32) {
         const float weight = w[col];
 #pragma unroll
@@ -161,12 +163,37 @@ __global__ void k_linear_f32_cuda(struct linear_f32 call)
 #pragma unroll
         for (int mask = 16; mask > 0; mask /= 2)
             total[r] += __shfl_xor_sync(0xffffffffu, total[r], mask);
-        float *y = call.y + (size_t)(row + r) * call.outputs + output;
-        if (call.bias != NULL)
-            total[r] += call.bias[output];
+        float *y = call->y + (size_t)(row + r) * call->outputs + output;
+        if (call->bias != NULL)
+            total[r] += call->bias[of];
         if (lane == 0 && r < left)
-            *y = call.accumulate ? *y + total[r] : total[r];
+            *y = call->accumulate ? *y + total[r] : total[r];
     }
+}
+
+__global__ void k_linear_f32_cuda(struct linear_f32 call)
+{
+    cuda_machine_begin();
+    const uint32_t output = blockIdx.x * LINEAR_WARPS + threadIdx.x / 32;
+    const uint32_t row = blockIdx.y * LINEAR_ROWS;
+    if (output < call.outputs)
+        linear_f32_rows(&call, output, output, row, call.input.rows - row);
+}
+
+struct linear_f32_pieces {
+    struct linear_f32 call; /* outputs: those of one expert */
+    struct linear_pieces pieces;
+};
+
+__global__ void k_linear_f32_pieces_cuda(struct linear_f32_pieces of)
+{
+    cuda_machine_begin();
+    const struct linear_piece piece = linear_piece_of(&of.pieces, blockIdx.x);
+    const uint32_t output = blockIdx.y * LINEAR_WARPS + threadIdx.x / 32;
+    const uint32_t row = blockIdx.z * LINEAR_ROWS; /* of the piece */
+    if (output < of.call.outputs && row < piece.rows)
+        linear_f32_rows(&of.call, piece.expert * of.call.outputs + output, output,
+                        piece.first + row, piece.rows - row);
 }
 
 static void linear_f32(struct cuda_backend *backend, const struct linear_args *args,
@@ -225,6 +252,12 @@ static enum linear_form linear_form_of(const struct cuda_weight_form *form)
     if (form->bits == 4)
         return form->group > 1 ? LINEAR_4_GROUP : form->has_m ? LINEAR_4_M : LINEAR_4;
     return form->has_m ? LINEAR_8_M : form->is_split ? LINEAR_8_SPLIT : LINEAR_8;
+}
+
+/* Returns whether one launch can compute matrices of both forms. */
+static bool linear_is_alike(const struct cuda_weight_form *a, const struct cuda_weight_form *b)
+{
+    return a->parts == b->parts && a->bits == b->bits && linear_form_of(a) == linear_form_of(b);
 }
 
 /* Returns whether cuBLASLt computes the layer: many rows of 16-bit floats, where bits may depend on
@@ -309,9 +342,7 @@ static void linear_all(struct cuda_backend *backend, const struct linear_args *a
         } else if (is_lt) {
             linear_lt(backend, args, i, forms[i].parts, y[i]);
         } else {
-            while (next < args->count && forms[next].parts == forms[i].parts &&
-                   forms[next].bits == forms[i].bits &&
-                   linear_form_of(&forms[next]) == linear_form_of(&forms[i]))
+            while (next < args->count && linear_is_alike(&forms[next], &forms[i]))
                 next++;
             linear_run(backend, args, forms, y, i, next);
         }
@@ -359,4 +390,93 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
         linear_all(backend, args, forms, y);
     if (args->act != ACT_NONE)
         linear_act(backend, args, y);
+}
+
+/* --- layers of experts --- */
+
+static void linear_pieces_pack(struct cuda_backend *backend, const struct cuda_linear_pieces *layer,
+                               const struct cuda_weight_form *form, enum linear_kind kind,
+                               struct linear_input *input)
+{
+    *input = linear_input{};
+    input->x = layer->x;
+    input->order = layer->order;
+    input->rows = layer->rows;
+    input->cols = layer->weights[0]->cols;
+    input->pairs = form->parts / 2;
+    input->kind = kind;
+    input->packed = layer->room.packed;
+    input->sums = layer->room.sums;
+    input->scales = layer->room.scales;
+    cuda_backend_launch_early(backend, "experts' input", dim3(layer->rows), CUDA_MACHINE_BLOCK,
+                              k_linear_input_cuda, *input);
+}
+
+static void linear_pieces_f32(struct cuda_backend *backend, const struct cuda_linear_pieces *layer,
+                              const struct linear_input *input, uint32_t index)
+{
+    struct linear_f32_pieces of = {};
+    of.call.packed = (const unsigned char *)layer->weights[index]->packed;
+    of.call.input = *input;
+    of.call.y = layer->y[index];
+    of.call.bias = layer->bias[index];
+    of.call.outputs = layer->outputs;
+    of.pieces = layer->pieces;
+    cuda_backend_launch_early(backend, "experts",
+                              dim3(of.pieces.count,
+                                   (layer->outputs + LINEAR_WARPS - 1) / LINEAR_WARPS,
+                                   KERNELS_EXPERTS_PIECE / LINEAR_ROWS),
+                              LINEAR_THREADS, k_linear_f32_pieces_cuda, of);
+}
+
+/* Runs matrices `begin` to `end`, all of one form. */
+static void linear_pieces_run(struct cuda_backend *backend, const struct cuda_linear_pieces *layer,
+                              const struct cuda_weight_form *forms, uint32_t begin, uint32_t end)
+{
+    struct linear_call call = {};
+    for (uint32_t i = begin; i < end; i++) {
+        struct linear_matrix *matrix = &call.matrix[call.count++];
+        matrix->packed = (const unsigned char *)layer->weights[i]->packed;
+        matrix->factors_at = forms[i].factors_at;
+        matrix->y = layer->y[i];
+        matrix->bias = layer->bias[i];
+        matrix->tiles = layer->outputs / CUDA_WEIGHT_TILE;
+        matrix->outputs = layer->outputs;
+        matrix->column = call.columns;
+        call.columns += matrix->outputs;
+    }
+    call.pairs = forms[begin].parts / 2;
+    call.segment = cuda_weight_segment(call.pairs);
+    call.rows = layer->rows;
+    call.input = (const unsigned char *)layer->room.packed;
+    call.sums = layer->room.sums;
+    call.scales = layer->room.scales;
+    cuda_linear_few_pieces(backend, linear_form_of(&forms[begin]), &call, &layer->pieces);
+}
+
+void cuda_linear_pieces(struct cuda_backend *backend, const struct cuda_linear_pieces *layer)
+{
+    struct cuda_weight_form forms[LINEAR_WEIGHTS_MAX];
+    struct linear_input input = {};
+    for (uint32_t i = 0; i < layer->count; i++) {
+        const struct weight *weight = layer->weights[i];
+        ASSERT(weight->cols == layer->weights[0]->cols);
+        ASSERT(layer->outputs % CUDA_WEIGHT_TILE == 0);
+        if (cuda_weight_form(&forms[i], weight->type, weight->rows, weight->cols, weight->group) !=
+            STATUS_OK)
+            return; /* such a weight was never created */
+    }
+    for (uint32_t i = 0, next; i < layer->count; i = next) {
+        const enum linear_kind kind = linear_kind_of(&forms[i], false);
+        if (i == 0 || input.kind != kind || input.pairs != forms[i].parts / 2)
+            linear_pieces_pack(backend, layer, &forms[i], kind, &input);
+        next = i + 1;
+        if (kind == LINEAR_KIND_F32) {
+            linear_pieces_f32(backend, layer, &input, i);
+            continue;
+        }
+        while (next < layer->count && linear_is_alike(&forms[next], &forms[i]))
+            next++;
+        linear_pieces_run(backend, layer, forms, i, next);
+    }
 }

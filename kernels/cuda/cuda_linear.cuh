@@ -24,6 +24,7 @@
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_weight.h"
+#include "kernels/kernels_experts.h"
 
 enum linear_form {
     LINEAR_F16,
@@ -71,6 +72,33 @@ struct linear_call {
     uint32_t segments_each;     /* of one block, where blocks share them */
     bool accumulate;
 };
+
+/* The pieces of a routing (kernels_experts.h), in device memory. With `every` above 1 the weights
+ * hold experts e with e mod every = own, and other experts' pieces are left out. */
+struct linear_pieces {
+    const struct kernels_experts_piece *piece; /* [count] */
+    uint32_t count;
+    uint32_t every;
+    uint32_t own;
+};
+
+struct linear_piece {
+    uint32_t expert; /* in the weights */
+    uint32_t first;  /* pair */
+    uint32_t rows;   /* 0: nothing to do */
+};
+
+static __device__ __forceinline__ struct linear_piece
+linear_piece_of(const struct linear_pieces *pieces, uint32_t index)
+{
+    const struct kernels_experts_piece of = pieces->piece[index];
+    const uint32_t every = pieces->every > 1 ? pieces->every : 1;
+    struct linear_piece piece;
+    piece.expert = of.expert / every;
+    piece.first = of.first;
+    piece.rows = every == 1 || of.expert % every == pieces->own ? of.pairs : 0;
+    return piece;
+}
 
 static __device__ __host__ constexpr bool linear_is_float(int form)
 {
@@ -300,3 +328,30 @@ void cuda_linear_few(struct cuda_backend *backend, enum linear_form form,
                      const struct linear_call *call);
 void cuda_linear_tile(struct cuda_backend *backend, enum linear_form form,
                       const struct linear_call *call);
+/* The same for pieces: call->rows pairs in order, each of one row of input and of y; the tiles and
+ * outputs of a matrix are those of one expert. */
+void cuda_linear_few_pieces(struct cuda_backend *backend, enum linear_form form,
+                            const struct linear_call *call, const struct linear_pieces *pieces);
+
+/* Memory for rounded inputs. */
+struct cuda_linear_room {
+    uint16_t *packed;
+    float *sums;
+    float *scales;
+};
+
+/* A linear layer of experts: pair i reads row order[i] of x (NULL: row i), and its result is row i
+ * of each y. */
+struct cuda_linear_pieces {
+    const float *x; /* [rows of x][cols of every weight] */
+    const uint32_t *order;
+    uint32_t rows;    /* pairs */
+    uint32_t outputs; /* of one expert */
+    uint32_t count;
+    const struct weight *weights[LINEAR_WEIGHTS_MAX];
+    const float *bias[LINEAR_WEIGHTS_MAX]; /* [experts of the weight][outputs], or NULL */
+    float *y[LINEAR_WEIGHTS_MAX];          /* [rows][outputs] */
+    struct linear_pieces pieces;
+    struct cuda_linear_room room;
+};
+void cuda_linear_pieces(struct cuda_backend *backend, const struct cuda_linear_pieces *layer);

@@ -162,37 +162,61 @@ few_segment(const struct linear_call *call, const struct linear_matrix *matrix, 
     cuda_machine_copied_wait<0>();
 }
 
-/* S: stages of a warp's ring. */
+/* A warp's segment of the inputs, and its ring. */
+struct few_warp {
+    uint32_t begin;
+    uint32_t end;
+    unsigned char *ring;
+};
+
 template <int F, int N, int S>
-__global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct linear_call call)
+static __device__ __forceinline__ struct few_warp few_warp_of(const struct linear_call *call)
 {
-    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t index = threadIdx.x / 32;
+    struct few_warp warp;
+    warp.begin = index * call->segment;
+    warp.end = warp.begin + call->segment < call->pairs ? warp.begin + call->segment : call->pairs;
+    warp.ring = (unsigned char *)cuda_machine_shared() + index * S * few_stage_bytes(F, N);
+    return warp;
+}
+
+/* Computes the block's 16 outputs after few_begin: tile `of` of the weights, `tile` of y. */
+template <int F, int N, int S>
+static __device__ __forceinline__ void few_block(const struct linear_call *call,
+                                                 const struct linear_matrix *matrix, uint32_t of,
+                                                 uint32_t tile, const struct few_warp &warp)
+{
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t begin = warp * call.segment;
-    const uint32_t end = begin + call.segment < call.pairs ? begin + call.segment : call.pairs;
     float(*sums)[N * 128] = (float(*)[N * 128]) cuda_machine_shared();
     float total[N][4] = {};
-    uint32_t tile;
-    const struct linear_matrix *matrix = linear_matrix_of(&call, blockIdx.x, 1, &tile);
-    unsigned char *ring = (unsigned char *)cuda_machine_shared() + warp * S * few_stage_bytes(F, N);
-    few_begin<F, N, S>(&call, matrix, tile, begin, end, ring);
-    cuda_machine_begin();
-    if (begin < end)
-        few_segment<F, N, S>(&call, matrix, tile, begin, end, ring, total);
+    if (warp.begin < warp.end)
+        few_segment<F, N, S>(call, matrix, of, warp.begin, warp.end, warp.ring, total);
     __syncthreads(); /* the rings are not used any more */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            sums[warp][(n * 32 + lane) * 4 + i] = total[n][i];
+            sums[threadIdx.x / 32][(n * 32 + lane) * 4 + i] = total[n][i];
     __syncthreads();
     const uint32_t at = threadIdx.x;
     float folded = 0;
     if (at >= N * 128)
         return;
-    for (uint32_t s = 0; s * call.segment < call.pairs; s++)
+    for (uint32_t s = 0; s * call->segment < call->pairs; s++)
         folded += sums[s][at];
-    linear_store(&call, matrix, tile, at / 128, at % 128 / 4, at % 4, folded);
+    linear_store(call, matrix, tile, at / 128, at % 128 / 4, at % 4, folded);
+}
+
+/* S: stages of a warp's ring. */
+template <int F, int N, int S>
+__global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct linear_call call)
+{
+    const struct few_warp warp = few_warp_of<F, N, S>(&call);
+    uint32_t tile;
+    const struct linear_matrix *matrix = linear_matrix_of(&call, blockIdx.x, 1, &tile);
+    few_begin<F, N, S>(&call, matrix, tile, warp.begin, warp.end, warp.ring);
+    cuda_machine_begin();
+    few_block<F, N, S>(&call, matrix, tile, tile, warp);
 }
 
 template <int F, int N, int S>
@@ -230,4 +254,71 @@ void cuda_linear_few(struct cuda_backend *backend, enum linear_form form,
         few_run<LINEAR_4_M>, few_run<LINEAR_4_GROUP>, few_run<LINEAR_8>,
         few_run<LINEAR_8_M>, few_run<LINEAR_8_SPLIT>};
     runs[form](backend, call);
+}
+
+/* --- pieces of a routing ---
+ * A block is one tile of 16 outputs of one piece: up to 16 pairs of one expert. Which expert that
+ * is stands in device memory, so weights are requested only after the routing is known. Pieces vary
+ * faster than tiles, so that pieces of one expert read its weights from the second-level cache. */
+
+struct few_pieces {
+    struct linear_call call; /* rows: pairs; tiles and outputs of a matrix: those of one expert */
+    struct linear_pieces pieces;
+};
+
+template <int F, int S>
+__global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_pieces_cuda(struct few_pieces of)
+{
+    cuda_machine_begin();
+    enum { N = LINEAR_ROWS_FEW / 8 };
+    const struct few_warp warp = few_warp_of<F, N, S>(&of.call);
+    const struct linear_piece piece = linear_piece_of(&of.pieces, blockIdx.x);
+    uint32_t tile;
+    const struct linear_matrix *all = linear_matrix_of(&of.call, blockIdx.y, 1, &tile);
+    struct linear_matrix matrix = *all;
+    struct linear_call call = of.call;
+    if (piece.rows == 0)
+        return;
+    call.rows = piece.rows;
+    call.input += (size_t)piece.first * call.pairs * 128;
+    call.sums += (size_t)piece.first * call.pairs * 2;
+    call.scales += piece.first;
+    matrix.y += (size_t)piece.first * matrix.outputs;
+    if (matrix.bias != NULL)
+        matrix.bias += (size_t)piece.expert * matrix.outputs;
+    const uint32_t at = piece.expert * matrix.tiles + tile;
+    few_begin<F, N, S>(&call, &matrix, at, warp.begin, warp.end, warp.ring);
+    few_block<F, N, S>(&call, &matrix, at, tile, warp);
+}
+
+template <int F, int S>
+static void few_pieces_launch(struct cuda_backend *backend, const struct few_pieces *of)
+{
+    const size_t ring = LINEAR_WARPS * S * few_stage_bytes(F, LINEAR_ROWS_FEW / 8);
+    uint32_t tiles = 0;
+    for (uint32_t m = 0; m < of->call.count; m++)
+        tiles += of->call.matrix[m].tiles;
+    cuda_backend_launch_early(backend, "experts", dim3(of->pieces.count, tiles), LINEAR_THREADS,
+                              k_linear_pieces_cuda<F, S>, *of,
+                              ring > FEW_SHARED_LEAST ? ring : FEW_SHARED_LEAST);
+}
+
+template <int F>
+static void few_pieces_run(struct cuda_backend *backend, const struct few_pieces *of)
+{
+    if (backend->options.trial.few_stages)
+        few_pieces_launch<F, FEW_STAGES_LEAST>(backend, of);
+    else
+        few_pieces_launch<F, few_stages(F)>(backend, of);
+}
+
+void cuda_linear_few_pieces(struct cuda_backend *backend, enum linear_form form,
+                            const struct linear_call *call, const struct linear_pieces *pieces)
+{
+    static void (*const runs[])(struct cuda_backend *, const struct few_pieces *) = {
+        few_pieces_run<LINEAR_F16>, few_pieces_run<LINEAR_BF16>,    few_pieces_run<LINEAR_4>,
+        few_pieces_run<LINEAR_4_M>, few_pieces_run<LINEAR_4_GROUP>, few_pieces_run<LINEAR_8>,
+        few_pieces_run<LINEAR_8_M>, few_pieces_run<LINEAR_8_SPLIT>};
+    const struct few_pieces of = {*call, *pieces};
+    runs[form](backend, &of);
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/kernels_experts.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +45,12 @@ enum status cuda_attention_fits(const struct cuda_backend *backend, const struct
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_act(struct cuda_backend *backend, const struct act_args *args);
 void cuda_softcap(struct cuda_backend *backend, const struct softcap_args *args);
+/* args->logits and the arrays of the routes: device. Two launches, whose grids depend on the rows
+ * and the number of experts alone. */
+void cuda_route(struct cuda_backend *backend, const struct route_args *args);
+size_t cuda_experts_bytes(uint32_t rows_max, uint32_t used, uint32_t width, uint32_t hidden);
+/* As cuda_linear rounds inputs; those of a row are rounded once for each of its experts. */
+void cuda_experts(struct cuda_backend *backend, const struct experts_args *args);
 /* `out`: device. */
 void cuda_logits_stats(struct cuda_backend *backend, const float *logits, uint32_t rows,
                        uint32_t vocab, struct logits_stats *out);

@@ -267,6 +267,27 @@ static void table_gather(struct kernels *kernels, const struct gather_args *args
     cuda_gather(kernels->device, &own);
 }
 
+static void table_route(struct kernels *kernels, const struct route_args *args)
+{
+    struct route_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_route(kernels->device, &own);
+}
+
+static size_t table_experts_bytes(const struct kernels *kernels, uint32_t rows_max, uint32_t used,
+                                  uint32_t width, uint32_t hidden)
+{
+    (void)kernels;
+    return cuda_experts_bytes(rows_max, used, width, hidden);
+}
+
+static void table_experts(struct kernels *kernels, const struct experts_args *args)
+{
+    struct experts_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_experts(kernels->device, &own);
+}
+
 static void table_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                                uint32_t vocab, struct logits_stats *out)
 {
@@ -438,6 +459,9 @@ const struct kernels_ops cuda_ops = {
     .act = table_act,
     .softcap = table_softcap,
     .gather = table_gather,
+    .route = table_route,
+    .experts_bytes = table_experts_bytes,
+    .experts = table_experts,
     .ranks_open = table_ranks_open,
     .all_reduce = table_all_reduce,
     .all_gather = table_all_gather,

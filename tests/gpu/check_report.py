@@ -200,7 +200,7 @@ def target_rows(figures, parts):
     targets.passed("every operation within its bound of ref", *(f"parity_{theme}" for theme in themes),
                    *(f"parity_large_{theme}" for theme in LARGE))  # fmt: skip
     targets.passed("models: logits, greedy tokens, bits after a swap", "model", "engine", "engine_1b_bf16",
-                   "engine_8b_q4_0", "graph", "ranks")  # fmt: skip
+                   "engine_8b_q4_0", "graph", "experts", "ranks")  # fmt: skip
     targets.passed("the engine's sandbox: a backend, graphs and a swap behind it", "sandbox")
     targets.passed("errors: too little memory says how much of what", "errors")
     # A device cannot be broken on purpose, and the gateway is not built here.

@@ -23,7 +23,7 @@ TOP_LEVEL = set(ROOMS) | {
 # What other rooms may include of a room; the order of rooms and folders is test_layers.py's.
 FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
-    "kernels/kernels.h", "kernels/kernels_draw.h", "kernels/kernels_step.h",
+    "kernels/kernels.h", "kernels/kernels_experts.h", "kernels/kernels_draw.h", "kernels/kernels_step.h",
     "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/limits/quota.h", "auth/limits/quota_limits.h",
     "auth/limits/quota_limits.def", "auth/limits/quota_limits_key.h", "auth/ledger/ledger.h",
     "auth/ledger/ledger_usage.h", "auth/ledger/ledger_requests.h", "auth/tenants/price.h",
@@ -107,6 +107,7 @@ TESTED_ELSEWHERE = {
 # Symbols of a file start with its name; files whose object has another name say it here.
 PREFIXES = {
     "kernels_dispatch": ("kernels",),
+    "kernels_experts": ("kernels",),
     "slice": ("slice", "buffer"),
     "config_help": ("config",),
     "certificate": ("certificate",),

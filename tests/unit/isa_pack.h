@@ -104,6 +104,36 @@ static void isa_pack_check_norm(isa_pack_units *units_of, isa_pack_inputs *pack,
     free(packed);
 }
 
+/* Rows in an order are packed as rows that were gathered before. */
+static void isa_pack_check_order(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t rows,
+                                 struct rng *rng)
+{
+    enum { COLS = 32 * 5, OF = 9 };
+    float *x = kit_floats(rng, (size_t)OF * COLS, 5);
+    float *gathered = kit_floats(rng, (size_t)rows * COLS, 5);
+    uint32_t *order = malloc(rows * sizeof *order);
+    const size_t bytes = packed_input_bytes(rows, COLS);
+    char *want = malloc(bytes + 64);
+    char *packed = malloc(bytes + 64);
+    const uint32_t units = units_of(rows, COLS);
+    const uint32_t middle = (uint32_t)rng_below(rng, units + 1);
+    for (uint32_t r = 0; r < rows; r++) {
+        order[r] = (uint32_t)rng_below(rng, OF);
+        memcpy(gathered + (size_t)r * COLS, x + order[r] * COLS, COLS * sizeof *x);
+    }
+    struct table_input input = {.x = gathered, .rows = rows, .cols = COLS};
+    pack(&input, 0, units, want);
+    input = (struct table_input){.x = x, .rows = rows, .cols = COLS, .order = order};
+    pack(&input, middle, units, packed);
+    pack(&input, 0, middle, packed);
+    assert_memory_equal(packed, want, bytes);
+    free(x);
+    free(gathered);
+    free(order);
+    free(want);
+    free(packed);
+}
+
 static void isa_pack_check(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most)
 {
     struct rng rng = {.seed = 2};
@@ -111,5 +141,6 @@ static void isa_pack_check(isa_pack_units *units_of, isa_pack_inputs *pack, uint
         isa_pack_check_rows(units_of, pack, most, rows, &rng);
         isa_pack_check_norm(units_of, pack, rows, NORM_RMS, &rng);
         isa_pack_check_norm(units_of, pack, rows, NORM_LAYER, &rng);
+        isa_pack_check_order(units_of, pack, rows, &rng);
     }
 }

@@ -5,6 +5,7 @@
 #include "kernels/cpu/ops/ops.h"
 #include "kernels/dispatch/registry.h"
 #include "tests/kit/tiles.h"
+#include "tests/unit/isa_experts.h"
 #include "tests/unit/isa_linear.h"
 
 /* avx512's kernels with the leaf over tiles in plain C; NULL where the rest cannot run. */
@@ -87,6 +88,24 @@ static void test_chunks(void **state)
     kernels_destroy(judge);
 }
 
+/* Experts of many rows are ranges of a weight's groups. */
+static void test_experts(void **state)
+{
+    (void)state;
+    struct kernel_table table;
+    struct kernels *fast = make_emulated(&table, 2, 96);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 1, 70, 96);
+    const uint32_t type = TENSOR_TYPE_q4_0;
+    const struct experts_shape shape = {3, 2, 96, 96, {type, type, type}, false};
+    const uint64_t before = tiles_products();
+    isa_experts_shape(fast, judge, &shape, true, 7);
+    assert_true(tiles_products() > before);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}
+
 static void test_the_instructions(void **state)
 {
     (void)state;
@@ -94,14 +113,14 @@ static void test_the_instructions(void **state)
         print_message("no AMX (int8) here, or the system does not grant it: its instructions were "
                       "not run\n");
     isa_linear_check("amx"); /* without: refused by name */
+    isa_experts_check("amx");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles_in_plain_c),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_tiles_in_plain_c), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_chunks),           cmocka_unit_test(test_experts),
         cmocka_unit_test(test_the_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,7 @@ void k_norm_avx2(const struct norm_args *args, uint32_t begin, uint32_t end);
 void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_act_avx2(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_softcap_avx2(float *x, size_t count, float cap);
+void k_experts_sum_avx2(const struct table_experts *sum, uint32_t begin, uint32_t end);
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 void k_keys_unpack_avx2(const void *group, uint32_t n, uint16_t *open);
 void k_copy_avx2(void *to, const void *from, size_t bytes);

@@ -34,6 +34,7 @@ void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end);
 void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_act_avx512(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_softcap_avx512(float *x, size_t count, float cap);
+void k_experts_sum_avx512(const struct table_experts *sum, uint32_t begin, uint32_t end);
 void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group);
 void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open);

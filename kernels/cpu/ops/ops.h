@@ -136,6 +136,12 @@ void op_weight_destroy(struct kernels *kernels, struct weight *weight);
 
 void op_linear(struct kernels *kernels, const struct linear_args *args);
 
+void op_route(struct kernels *kernels, const struct route_args *args);
+
+size_t op_experts_bytes(const struct kernels *kernels, uint32_t rows_max, uint32_t used,
+                        uint32_t width, uint32_t hidden);
+void op_experts(struct kernels *kernels, const struct experts_args *args);
+
 void op_attention(struct kernels *kernels, const struct attention_args *args);
 
 enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,

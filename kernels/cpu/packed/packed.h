@@ -128,9 +128,20 @@ packed_rows(packed_quantise *quantise, const float *x, size_t step, uint32_t n, 
     }
 }
 
+/* Copies one block of n rows, from row `first` on in the given order. */
+static inline __attribute__((always_inline)) void
+packed_gather(const struct table_input *input, uint32_t first, uint32_t n, size_t block, float *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(out + (size_t)i * TABLE_BLOCK,
+               input->x + (size_t)input->order[first + i] * input->cols + block * TABLE_BLOCK,
+               TABLE_BLOCK * sizeof *out);
+}
+
 /* input_pack for tiles of at most `most` rows. A unit is one block of one tile, so that threads
  * write separate ranges of memory. The norms of a tile are computed when its first unit is packed.
- * The rows are in the cache then, and the normed values are written to the stack only. */
+ * The rows are in the cache then, and the normed values are written to the stack only, as
+ * are rows in an order. */
 static inline __attribute__((always_inline)) void
 packed_input(packed_tile *pack, packed_norm_of *norm_of, packed_norm_apply *apply, uint32_t most,
              const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
@@ -145,6 +156,11 @@ packed_input(packed_tile *pack, packed_norm_of *norm_of, packed_norm_apply *appl
         const size_t b = u % blocks;
         const float *rows = input->x + (size_t)first * input->cols;
         char *unit = (char *)packed + ((size_t)first * blocks + b * n) * PACKED_INPUT_BYTES;
+        if (input->order != NULL) {
+            packed_gather(input, first, n, b, normed);
+            pack(normed, TABLE_BLOCK, n, unit);
+            continue;
+        }
         if (input->norm == NULL) {
             pack(rows + b * TABLE_BLOCK, input->cols, n, unit);
             continue;

@@ -49,6 +49,8 @@ void k_norm_ref(const struct norm_args *args, uint32_t begin, uint32_t end);
 void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_act_ref(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_softcap_ref(float *x, size_t count, float cap);
+/* In double, rounded once. */
+void k_experts_sum_ref(const struct table_experts *sum, uint32_t begin, uint32_t end);
 void k_copy_ref(void *to, const void *from, size_t bytes);
 float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
 

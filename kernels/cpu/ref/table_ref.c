@@ -21,6 +21,7 @@ const struct kernel_table table_ref = {
     .rope = k_rope_f32_ref,
     .act = k_act_ref,
     .softcap = k_softcap_ref,
+    .experts_sum = k_experts_sum_ref,
     .kv_write = k_kv_write_ref,
     .keys_pack = k_keys_pack_ref,
     .copy = k_copy_ref,

@@ -66,7 +66,8 @@ void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint
     float scale = 0;
     float mean = 0;
     for (uint32_t b = begin; b < end; b++) {
-        const float *x = input->x + (size_t)b * TABLE_BLOCK;
+        const uint32_t row_of = input->order != NULL ? input->order[b / blocks] : b / blocks;
+        const float *x = input->x + ((size_t)row_of * blocks + b % blocks) * TABLE_BLOCK;
         float normed[TABLE_BLOCK];
         if (input->norm != NULL) {
             const float *row = input->x + (size_t)(b / blocks) * input->cols;

@@ -77,3 +77,5 @@ void k_act_ref_int8(const struct act_args *args, uint32_t begin, uint32_t end);
 void k_softcap_ref_int8(float *x, size_t count, float cap);
 /* Lane i mod 16 sums exp(x − max), then fold16. */
 float k_logits_stats_ref_int8(const float *logits, uint32_t vocab, struct logits_stats *out);
+/* s = fmaf(weight, result, s) over the experts in order, from 0; accumulate: y + s. */
+void k_experts_sum_ref_int8(const struct table_experts *sum, uint32_t begin, uint32_t end);

@@ -22,6 +22,7 @@ const struct kernel_table table_ref_int8 = {
     .rope = k_rope_ref_int8,
     .act = k_act_ref_int8,
     .softcap = k_softcap_ref_int8,
+    .experts_sum = k_experts_sum_ref_int8,
     .kv_write = k_kv_write_ref,
     .keys_pack = k_keys_pack_ref,
     .copy = k_copy_ref,

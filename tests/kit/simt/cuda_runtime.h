@@ -96,6 +96,24 @@ static inline T __shfl_xor_sync(unsigned, T value, int mask)
     return out;
 }
 
+static inline uint32_t __ballot_sync(unsigned, int predicate)
+{
+    const uint32_t given = predicate != 0;
+    const char *all = simt_exchange(&given, sizeof given);
+    uint32_t out = 0;
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        uint32_t bit;
+        memcpy(&bit, all + 64 * lane, sizeof bit);
+        out |= bit << lane;
+    }
+    return out;
+}
+
+static inline int __popc(uint32_t bits)
+{
+    return __builtin_popcount(bits);
+}
+
 uint32_t atomicAdd(uint32_t *at, uint32_t value);
 
 static inline float __uint_as_float(uint32_t bits)

@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda_device.cu"
 #include "kernels/cuda/cuda_draw.cu"
 #include "kernels/cuda/cuda_embed.cu"
+#include "kernels/cuda/cuda_experts.cu"
 #include "kernels/cuda/cuda_gap.cu"
 #include "kernels/cuda/cuda_graph.cu"
 #include "kernels/cuda/cuda_linear.cu"
@@ -18,6 +19,7 @@
 #include "kernels/cuda/cuda_linear_tile.cu"
 #include "kernels/cuda/cuda_open.cu"
 #include "kernels/cuda/cuda_pages.cu"
+#include "kernels/cuda/cuda_route.cu"
 #include "kernels/cuda/cuda_rows.cu"
 #include "kernels/cuda/cuda_step.cu"
 

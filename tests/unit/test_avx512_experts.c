@@ -1,0 +1,18 @@
+/* Equal bits of avx512 and ref_int8 in layers of experts. */
+#include "kernels/cpu/avx512/avx512.h"
+
+#include "tests/unit/isa_experts.h"
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    isa_experts_check("avx512");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
