@@ -112,7 +112,7 @@ static void check_attention(enum kv_type type)
     }
     uint32_t open_of[2 * KEYS];
     struct kv_rows kv = kit_rows(&pages, sequence, position, 2 * KEYS, open_of);
-    kernels_kv_write(kernels, &(struct kv_write_args){k, k, 2 * KEYS, 0, kv, {NULL}});
+    kernels_kv_write(kernels, &(struct kv_write_args){k, k, 2 * KEYS, 0, 0, kv, {NULL}});
 
     const uint32_t of_rows[ROWS] = {0, 0, 0, 1};
     const uint32_t at[ROWS] = {65, 66, 69, 67}; /* 66, 67, 70 and 68 keys */
