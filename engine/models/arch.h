@@ -53,6 +53,7 @@ struct arch {
     const char *classes; /* in config.json, with a blank behind each */
     uint32_t features;
     enum rope_pairing pairing;
+    enum act_kind act;
     /* Of each such run of layers the last one attends to all keys, the others to the window; 0: all
      * layers have the window. */
     uint32_t window_period;

@@ -14,7 +14,8 @@ struct decoder {
     float *k;                        /* kv_heads × head_dim */
     float *v;                        /* kv_heads × head_dim */
     float *attended;                 /* heads × head_dim */
-    float *hidden;                   /* hidden: silu(gate) × up */
+    float *hidden;                   /* hidden: what the activation makes */
+    float *added;                    /* width: a result that is normed before it is added */
     float *rope_tables[MODEL_KINDS]; /* rope_dims, of each table of frequencies in use */
     float *logits_part; /* [logit_rows_max][vocab of the share], with more than one rank */
 
@@ -29,6 +30,11 @@ struct decoder {
     uint32_t *wanted_position; /* [logit_rows_max] */
     uint32_t *wanted_open;     /* [logit_rows_max] open groups, if the KV type has such */
 };
+
+static bool decoder_has(const struct model *model, uint32_t feature)
+{
+    return (model->arch->features & feature) != 0;
+}
 
 /* --- opening --- */
 
@@ -64,6 +70,8 @@ static enum status open_buffers(struct model *model)
     for (uint32_t i = 0; i < MODEL_KINDS; i++)
         if (decoder->weights.frequencies[i] != NULL)
             TRY(model_arch_buffer(model, rows, config->rope_dims, &decoder->rope_tables[i]));
+    if (decoder_has(model, ARCH_POST_NORMS))
+        TRY(model_arch_buffer(model, rows, config->width, &decoder->added));
     TRY(model_arch_buffer(model, rows, model->share.hidden, &decoder->hidden));
     if (model->share.count > 1)
         TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
@@ -80,6 +88,7 @@ void decoder_close(struct model *model)
                              decoder->v,
                              decoder->attended,
                              decoder->hidden,
+                             decoder->added,
                              decoder->wanted_x,
                              decoder->wanted_table,
                              decoder->rope_tables[0],
@@ -116,37 +125,96 @@ static const struct layer_kind *forward_kind(const struct model *model, uint32_t
     return &model->config.kinds[model->config.kind_of[index]];
 }
 
-/* The rotation of q or k; false when the layer has none. */
+/* Norm per head and rotation of q or k; false when the layer has neither. */
 static bool forward_rope(const struct model *model, uint32_t index, float *x, uint32_t heads,
-                         uint32_t rows, struct rope_args *out)
+                         uint32_t rows, const float *norm, struct rope_args *out)
 {
     const struct layer_kind *kind = forward_kind(model, index);
-    *out = (struct rope_args){.x = x,
-                              .table = model->decoder->now_tables[kind->frequencies],
-                              .rows = rows,
-                              .heads = heads,
-                              .head_dim = model->config.head_dim,
-                              .pairs = model->config.rope_dims / 2,
-                              .pairing = model->arch->pairing};
-    return kind->has_rope;
+    const bool has_norm = decoder_has(model, ARCH_HEAD_NORMS);
+    *out = (struct rope_args){
+        .x = x,
+        .table = kind->has_rope ? model->decoder->now_tables[kind->frequencies] : NULL,
+        .rows = rows,
+        .heads = heads,
+        .head_dim = model->config.head_dim,
+        .pairs = kind->has_rope ? model->config.rope_dims / 2 : 0,
+        .pairing = model->arch->pairing,
+        .norm = has_norm ? norm : NULL,
+        .epsilon = model->config.norm_epsilon};
+    return kind->has_rope || has_norm;
 }
 
-/* Adds x · weightᵀ to the residual stream. With several ranks only the first adds its part to the
- * stream, which all ranks have; the sum over the ranks is the new stream. */
-static void forward_add(struct model *model, const float *x, const struct weight *weight,
-                        uint32_t rows)
+/* x = norm(x) over all heads together, in rows that norm so. */
+static void forward_row_norm(struct model *model, float *x, const float *weight, uint32_t rows,
+                             uint32_t cols)
 {
-    const struct decoder *decoder = model->decoder;
+    if (!decoder_has(model, ARCH_ROW_NORMS))
+        return;
+    kernels_norm(model->kernels, &(struct norm_args){.x = x,
+                                                     .weight = weight,
+                                                     .y = x,
+                                                     .rows = rows,
+                                                     .cols = cols,
+                                                     .epsilon = model->config.norm_epsilon,
+                                                     .kind = NORM_RMS});
+}
+
+static enum norm_kind forward_norm_kind(const struct model *model)
+{
+    return decoder_has(model, ARCH_LAYER_NORM) ? NORM_LAYER : NORM_RMS;
+}
+
+/* Where a part of a layer puts its result, which forward_add adds to the residual stream. With
+ * several ranks only the first adds its part to the stream, which all ranks have, and the sum over
+ * the ranks is the new stream. A result that is normed before it is added has memory of its own. */
+struct forward_target {
+    float *y;
+    bool accumulate;
+};
+
+static struct forward_target forward_target(const struct model *model)
+{
+    if (decoder_has(model, ARCH_POST_NORMS))
+        return (struct forward_target){model->decoder->added, false};
+    return (struct forward_target){model->decoder->now_x, model->share.rank == 0};
+}
+
+static void forward_add(struct model *model, const float *post_norm, uint32_t rows)
+{
+    const struct forward_target target = forward_target(model);
+    if (model->share.count > 1)
+        kernels_all_reduce(
+            model->kernels,
+            &(struct all_reduce_args){.x = target.y, .rows = rows, .cols = model->config.width});
+    if (post_norm != NULL)
+        kernels_norm(model->kernels, &(struct norm_args){.x = target.y,
+                                                         .weight = post_norm,
+                                                         .y = model->decoder->now_x,
+                                                         .rows = rows,
+                                                         .cols = model->config.width,
+                                                         .epsilon = model->config.norm_epsilon,
+                                                         .kind = NORM_RMS,
+                                                         .accumulate = true});
+}
+
+/* The bias of a result that is summed over the ranks: the first rank adds it. */
+static const float *forward_sum_bias(const struct model *model, const float *bias)
+{
+    return model->share.rank == 0 ? bias : NULL;
+}
+
+static void forward_linear_add(struct model *model, const float *x, const struct weight *weight,
+                               const float *bias, const float *post_norm, uint32_t rows)
+{
+    const struct forward_target target = forward_target(model);
     kernels_linear(model->kernels, &(struct linear_args){.x = x,
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {weight},
-                                                         .y = {decoder->now_x},
-                                                         .accumulate = model->share.rank == 0});
-    if (model->share.count > 1)
-        kernels_all_reduce(model->kernels, &(struct all_reduce_args){.x = decoder->now_x,
-                                                                     .rows = rows,
-                                                                     .cols = model->config.width});
+                                                         .bias = {forward_sum_bias(model, bias)},
+                                                         .y = {target.y},
+                                                         .accumulate = target.accumulate});
+    forward_add(model, post_norm, rows);
 }
 
 /* Writes K and V of all rows to their pages; computes q of all rows too if wants_queries. */
@@ -157,17 +225,25 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
     const struct decoder_layer *layer = &decoder->weights.layers[index];
     const struct model_share *share = &model->share;
     const uint32_t rows = batch->rows;
+    const uint32_t head_dim = model->config.head_dim;
     struct rope_args k, q;
-    const bool has_rope = forward_rope(model, index, decoder->k, share->kv_heads, rows, &k);
-    (void)forward_rope(model, index, decoder->q, share->heads, rows, &q);
+    const bool has_rope =
+        forward_rope(model, index, decoder->k, share->kv_heads, rows, layer->k_norm, &k);
+    (void)forward_rope(model, index, decoder->q, share->heads, rows, layer->q_norm, &q);
     kernels_linear(model->kernels,
                    &(struct linear_args){.x = decoder->now_x,
                                          .rows = rows,
                                          .count = wants_queries ? 3 : 2,
                                          .weights = {&layer->k, &layer->v, &layer->q},
+                                         .bias = {layer->k_bias, layer->v_bias, layer->q_bias},
                                          .y = {decoder->k, decoder->v, decoder->q},
                                          .norm = layer->attn_norm,
+                                         .norm_bias = layer->attn_norm_bias,
+                                         .norm_kind = forward_norm_kind(model),
                                          .epsilon = model->config.norm_epsilon});
+    forward_row_norm(model, decoder->k, layer->k_norm, rows, share->kv_heads * head_dim);
+    if (wants_queries)
+        forward_row_norm(model, decoder->q, layer->q_norm, rows, share->heads * head_dim);
     kernels_kv_write(model->kernels,
                      &(struct kv_write_args){
                          .k = decoder->k,
@@ -200,10 +276,15 @@ static void forward_wanted_queries(struct model *model, uint32_t index, uint32_t
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {&layer->q},
+                                                         .bias = {layer->q_bias},
                                                          .y = {decoder->q},
                                                          .norm = layer->attn_norm,
+                                                         .norm_bias = layer->attn_norm_bias,
+                                                         .norm_kind = forward_norm_kind(model),
                                                          .epsilon = model->config.norm_epsilon});
-    if (forward_rope(model, index, decoder->q, model->share.heads, rows, &q))
+    forward_row_norm(model, decoder->q, layer->q_norm, rows,
+                     model->share.heads * model->config.head_dim);
+    if (forward_rope(model, index, decoder->q, model->share.heads, rows, layer->q_norm, &q))
         kernels_rope(model->kernels, &q);
 }
 
@@ -254,23 +335,33 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .kv = batch->kv,
                                                .groups = batch->groups,
                                                .is_wanted = is_wanted,
-                                               .window = forward_kind(model, index)->window});
-    forward_add(model, decoder->attended, &layer->attn_output, batch->rows);
+                                               .window = forward_kind(model, index)->window,
+                                               .sinks = layer->sinks,
+                                               .softcap = config->attention_softcap});
+    forward_linear_add(model, decoder->attended, &layer->attn_output, layer->attn_output_bias,
+                       layer->attn_post_norm, batch->rows);
 }
 
 static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
 {
     struct decoder *decoder = model->decoder;
     const struct decoder_layer *layer = &decoder->weights.layers[index];
-    kernels_linear(model->kernels, &(struct linear_args){.x = decoder->now_x,
-                                                         .rows = rows,
-                                                         .count = 2,
-                                                         .weights = {&layer->gate, &layer->up},
-                                                         .y = {decoder->hidden},
-                                                         .act = ACT_SILU_MUL,
-                                                         .norm = layer->ffn_norm,
-                                                         .epsilon = model->config.norm_epsilon});
-    forward_add(model, decoder->hidden, &layer->down, rows);
+    const bool is_gated = kernels_act_takes_two(model->arch->act);
+    struct linear_args args = {
+        .x = decoder->now_x,
+        .rows = rows,
+        .count = is_gated ? 2 : 1,
+        .weights = {is_gated ? &layer->gate : &layer->up, &layer->up},
+        .bias = {is_gated ? layer->gate_bias : layer->up_bias, layer->up_bias},
+        .y = {decoder->hidden},
+        .act = model->arch->act,
+        .norm = layer->ffn_norm,
+        .norm_bias = layer->ffn_norm_bias,
+        .norm_kind = forward_norm_kind(model),
+        .epsilon = model->config.norm_epsilon};
+    kernels_linear(model->kernels, &args);
+    forward_linear_add(model, decoder->hidden, &layer->down, layer->down_bias, layer->ffn_post_norm,
+                       rows);
 }
 
 static void forward_logits(struct model *model, uint32_t rows)
@@ -285,7 +376,14 @@ static void forward_logits(struct model *model, uint32_t rows)
                                                          .weights = {weights->output},
                                                          .y = {own},
                                                          .norm = weights->output_norm,
+                                                         .norm_bias = weights->output_norm_bias,
+                                                         .norm_kind = forward_norm_kind(model),
                                                          .epsilon = config->norm_epsilon});
+    if (config->logit_softcap > 0)
+        kernels_softcap(model->kernels, &(struct softcap_args){.x = own,
+                                                               .rows = rows,
+                                                               .cols = model->share.vocab,
+                                                               .cap = config->logit_softcap});
     if (model->share.count > 1)
         kernels_all_gather(model->kernels, &(struct all_gather_args){.part = own,
                                                                      .out = model->logits,
@@ -310,7 +408,8 @@ static void forward_begin(struct model *model, const struct model_batch *batch)
     kernels_embed(model->kernels, &(struct embed_args){.table = &decoder->weights.embedding,
                                                        .tokens = batch->tokens,
                                                        .rows = batch->rows,
-                                                       .out = decoder->x});
+                                                       .out = decoder->x,
+                                                       .scale = model->config.embed_scale});
     for (uint32_t i = 0; i < MODEL_KINDS; i++) {
         decoder->now_tables[i] = decoder->rope_tables[i];
         if (decoder->rope_tables[i] == NULL)
@@ -320,7 +419,8 @@ static void forward_begin(struct model *model, const struct model_batch *batch)
                                                      .frequencies = decoder->weights.frequencies[i],
                                                      .rows = batch->rows,
                                                      .pairs = model->config.rope_dims / 2,
-                                                     .table = decoder->rope_tables[i]});
+                                                     .table = decoder->rope_tables[i],
+                                                     .factor = decoder->weights.rope_factors[i]});
     }
 }
 

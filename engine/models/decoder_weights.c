@@ -339,9 +339,6 @@ static enum status open_frequencies(const struct weights_open *open)
         const uint32_t f = config->kinds[i].frequencies;
         if (!config->kinds[i].has_rope || open->weights->frequencies[f] != NULL)
             continue;
-        if (config->ropes[f].table_factor != 1)
-            FAIL(STATUS_UNSUPPORTED, "model file: a factor of rotations, %g, is not supported yet",
-                 (double)config->ropes[f].table_factor);
         rope_frequencies(&config->ropes[f], config->rope_dims,
                          has_factors && f == 0 ? factors : NULL, frequencies);
         TRY(model_arch_buffer(model, 1, pairs, &open->weights->frequencies[f]));

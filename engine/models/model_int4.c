@@ -37,7 +37,7 @@ enum status model_int4_make(struct tensor *tensor, const char *name, struct kern
                             void **memory)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
-    const uint32_t rows = (uint32_t)tensor->dims[1];
+    const uint32_t rows = (uint32_t)(tensor->dims[1] * tensor->dims[2]); /* of all experts */
     const uint32_t threads = kernels_threads(kernels);
     const struct tensor_type_info *type = tensor_type_info(TENSOR_TYPE_q4_1);
     struct int4_job job = {.from = tensor, .cols = cols};

@@ -34,12 +34,16 @@ struct model_share {
     uint32_t hidden_begin;
     uint32_t hidden;
     uint32_t vocab_begin;
-    uint32_t vocab; /* of the output layer */
+    uint32_t vocab;        /* of the output layer */
+    uint32_t expert_every; /* the rank has whole experts: each of so many; 0 = a part of each one */
 };
 
 /* Computes the share of `rank` of `count`. UNSUPPORTED names what cannot be divided so. */
 enum status model_share_of(struct model_share *out, const struct model_config *config,
                            uint32_t rank, uint32_t count);
+
+/* Gives whole experts to ranks, expert e to rank e mod count, in place of a part of each. */
+void model_share_whole_experts(struct model_share *share, const struct model_config *config);
 
 /* Rows or columns [begin, begin + count) of a matrix. */
 struct model_part {
@@ -54,3 +58,10 @@ void model_share_rows(struct tensor *tensor, struct model_part part);
  * UNSUPPORTED, with `name`, when that cuts a block of its type; NO_MEMORY. */
 enum status model_share_cols(struct tensor *tensor, const char *name, struct model_part part,
                              void **memory);
+
+/* The same for rows of each matrix of a tensor {columns, rows, experts}. Without UNSUPPORTED. */
+enum status model_share_expert_rows(struct tensor *tensor, const char *name, struct model_part part,
+                                    void **memory);
+/* Reduces such a tensor to the experts e with e mod `every` = `own`, copied likewise. */
+enum status model_share_experts(struct tensor *tensor, const char *name, uint32_t every,
+                                uint32_t own, void **memory);

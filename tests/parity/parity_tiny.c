@@ -27,7 +27,9 @@ enum { ROWS = 64, SEQUENCES = 32, TEXT = 40 };
 static const char *only; /* a model's name, or NULL */
 
 /* The models that the engine can open so far. */
-static const char *const SERVED[] = {"llama", "mistral"};
+static const char *const SERVED[] = {
+    "llama",         "mistral",   "qwen2",      "qwen3", "gemma", "gemma2",  "gemma3",
+    "gemma3_linear", "phi3_long", "phi3_short", "olmo2", "olmo3", "smollm3", "starcoder2"};
 
 static bool is_wanted(const char *name)
 {

@@ -90,7 +90,6 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/ops/cpu_ops.c": "tests/unit/test_kernels.c: each operation through the table",
     "kernels/cuda/cuda_table.c": "tests/gpu/gpu_engine.c: whole engines through the table",
     "engine/draft/draft_read.c": "tests/unit/test_draft_guess.c and test_step_draft.c",
-    "engine/models/decoder_weights.c": "tests/unit/test_decoder.c",
     "engine/models/model_arch.c": "tests/unit/test_model.c and test_decoder.c",
     "engine/scheduler/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",

@@ -9,10 +9,12 @@
 static void test_rows_are_found_by_name(void **state)
 {
     (void)state;
-    const struct arch *llama = arch_find(SLICE("llama"));
-    assert_non_null(llama);
-    assert_string_equal(llama->name, "llama");
-    assert_int_equal(llama->pairing, ROPE_INTERLEAVED);
+    const struct arch *gemma = arch_find(SLICE("gemma3"));
+    assert_non_null(gemma);
+    assert_string_equal(gemma->name, "gemma3");
+    assert_int_equal(gemma->window_period, 6);
+    assert_true(gemma->local_base == 10000);
+    assert_ptr_not_equal(arch_find(SLICE("gemma")), gemma);
     assert_null(arch_find(SLICE("gemma4")));
     assert_null(arch_find(SLICE("")));
 }
@@ -41,6 +43,7 @@ static void test_rows_make_sense(void **state)
         assert_int_equal(feed_norms, (features & ARCH_PRE_NORMS) != 0);
         assert_false((features & ARCH_FEED_NORM_AS) && (features & ARCH_POST_NORMS));
         assert_int_not_equal((features & ARCH_GATE) != 0, (features & ARCH_NO_GATE) != 0);
+        assert_int_equal(kernels_act_takes_two(arch->act), (features & ARCH_GATE) != 0);
         assert_false((features & ARCH_EXPERTS) && !(features & ARCH_GATE));
         assert_false((features & ARCH_FUSED_GATE) && !(features & ARCH_GATE));
         assert_false(arch->window_period > 0 && !(features & ARCH_WINDOW));
@@ -49,7 +52,7 @@ static void test_rows_make_sense(void **state)
         assert_false((features & ARCH_WINDOW_NEEDED) && arch->window > 0);
         assert_false((features & ARCH_LOCAL_ROPE) && arch->window_period == 0);
     }
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 10);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 #include "engine/models/model_config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "config/base/limits.h"
 #include "engine/models/model.h"
 #include "tests/kit/llama_file.h"
+#include "tests/kit/tiny_model.h"
 
 static enum status config_of(struct gguf_writer *writer, struct model_config *config)
 {
@@ -274,6 +276,264 @@ static void test_other_architectures_are_refused(void **state)
     gguf_writer_deinit(&writer);
 }
 
+/* --- rows of other architectures --- */
+
+struct tiny_config {
+    struct gguf_writer writer;
+    struct buffer file;
+    struct gguf *gguf;
+    struct model_source source;
+    const struct arch *arch;
+    struct model_config config;
+};
+
+static void tiny_begin(struct tiny_config *tiny, const char *name)
+{
+    assert_non_null(tiny_model_find(name));
+    gguf_writer_init(&tiny->writer);
+    tiny_model_write(&tiny->writer, tiny_model_find(name));
+}
+
+static enum status tiny_read(struct tiny_config *tiny)
+{
+    gguf_writer_finish(&tiny->writer, &tiny->file);
+    gguf_writer_deinit(&tiny->writer);
+    assert_int_equal(gguf_parse(&tiny->gguf, tiny->file.bytes, tiny->file.length), STATUS_OK);
+    tiny->source = (struct model_source){.gguf = tiny->gguf};
+    return model_config_read_arch(&tiny->config, &tiny->source, &tiny->arch);
+}
+
+static void tiny_end(struct tiny_config *tiny)
+{
+    gguf_close(tiny->gguf);
+    buffer_deinit(&tiny->file);
+}
+
+/* Each layer's window and table of frequencies, and whether it has rope: as the papers say. */
+static void check_kinds(const char *name, const char *windows, const char *tables)
+{
+    struct tiny_config tiny;
+    tiny_begin(&tiny, name);
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    for (uint32_t i = 0; i < tiny.config.layers; i++) {
+        const struct layer_kind *kind = &tiny.config.kinds[tiny.config.kind_of[i]];
+        assert_int_equal(kind->window, windows[i] == 'w' ? 16 : 0);
+        assert_int_equal(kind->has_rope, tables[i] != '-');
+        if (kind->has_rope)
+            assert_int_equal(kind->frequencies, tables[i] - '0');
+    }
+    assert_int_equal(strlen(windows), tiny.config.layers);
+    assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 0);
+    tiny_end(&tiny);
+}
+
+static void test_kinds_of_layers(void **state)
+{
+    (void)state;
+    check_kinds("llama", "..", "00");
+    check_kinds("gemma2", "w.w.", "0000");
+    check_kinds("gemma3", "wwwww.w", "1111101");
+    check_kinds("gemma3_linear", "wwwww.w", "1111101");
+    check_kinds("olmo2", "..", "00");
+    check_kinds("olmo3", "www.w", "11101");
+    check_kinds("smollm3", "....", "000-");
+}
+
+static void test_numbers_of_rows(void **state)
+{
+    (void)state;
+    struct tiny_config tiny;
+    tiny_begin(&tiny, "gemma3_linear");
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_true(tiny.config.embed_scale == 8); /* √64 */
+    assert_true(tiny.config.ropes[0].base == 1e6f && tiny.config.ropes[1].base == 1e4f);
+    assert_int_equal(tiny.config.ropes[0].scaling, MODEL_ROPE_LINEAR);
+    assert_true(tiny.config.ropes[0].factor == 8);
+    assert_int_equal(tiny.config.ropes[1].scaling, MODEL_ROPE_PLAIN);
+    assert_true(tiny.config.logit_softcap == 0 && tiny.config.attention_softcap == 0);
+    assert_true(tiny.config.attention_scale == 1.0f / sqrtf(32));
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "gemma2");
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_true(tiny.config.logit_softcap == 30 && tiny.config.attention_softcap == 50);
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "phi3_long");
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_int_equal(tiny.config.ropes[0].scaling, MODEL_ROPE_LONG);
+    assert_int_equal(tiny.config.ropes[0].original_context, 32);
+    assert_int_equal(tiny.config.rope_dims, 24);
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "olmo2");
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_true(tiny.config.has_row_norms);
+    tiny_end(&tiny);
+}
+
+/* The two largest Gemmas scale queries by another size. */
+static void test_wide_models_scale_queries_otherwise(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t layers;
+        bool is_wide;
+    } cases[] = {
+        {"gemma2", 46, true}, {"gemma2", 42, false}, {"gemma3", 62, true}, {"gemma3", 46, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiny_config tiny;
+        struct tiny_model model = *tiny_model_find(cases[i].name);
+        model.layers = cases[i].layers;
+        gguf_writer_init(&tiny.writer);
+        tiny_model_write(&tiny.writer, &model);
+        assert_int_equal(tiny_read(&tiny), STATUS_OK);
+        const float size = cases[i].is_wide ? 64.0f / 4 : 32;
+        assert_true(tiny.config.attention_scale == 1.0f / sqrtf(size));
+        tiny_end(&tiny);
+    }
+}
+
+/* A key that one row reads is refused in files of another one, and so is one that nobody knows. */
+static void test_keys_of_other_rows_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *key;
+        uint32_t value;
+        enum status status;
+    } cases[] = {
+        {"qwen2", "qwen2.attention.sliding_window", 64, STATUS_UNSUPPORTED},
+        {"qwen2", "qwen2.attention.sliding_window", 0, STATUS_OK},
+        {"qwen2", "qwen2.rope.dimension_sections", 4, STATUS_UNSUPPORTED},
+        {"qwen2", "qwen2.expert_count", 4, STATUS_UNSUPPORTED},
+        {"qwen3", "qwen3.rope.freq_base_swa", 10000, STATUS_UNSUPPORTED},
+        {"qwen3", "qwen3moe.expert_count", 4, STATUS_OK}, /* of nobody in this file */
+        {"gemma", "gemma.final_logit_softcapping", 30, STATUS_UNSUPPORTED},
+        {"gemma3", "gemma3.attn_logit_softcapping", 50, STATUS_UNSUPPORTED},
+        {"starcoder2", "starcoder2.attention.layer_norm_rms_epsilon", 1, STATUS_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiny_config tiny;
+        tiny_begin(&tiny, cases[i].name);
+        gguf_writer_u32(&tiny.writer, cases[i].key, cases[i].value);
+        const enum status status = tiny_read(&tiny);
+        if (status != cases[i].status)
+            fail_msg("%s = %u: %s", cases[i].key, cases[i].value, status_name(status));
+        if (status != STATUS_OK)
+            assert_non_null(strstr(status_note()->message, cases[i].key));
+        tiny_end(&tiny);
+    }
+}
+
+static uint32_t warnings_with_pattern(const char *name, const uint8_t *is_local, uint32_t count,
+                                      enum status want)
+{
+    struct tiny_config tiny;
+    uint32_t warnings = 0;
+    char key[64];
+    tiny_begin(&tiny, name);
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", name);
+    gguf_writer_array(&tiny.writer, key, GGUF_WRITER_BOOL, count, is_local, count);
+    assert_int_equal(tiny_read(&tiny), want);
+    if (want == STATUS_OK)
+        warnings = model_config_warn(&tiny.config, tiny.arch, &tiny.source);
+    else
+        assert_non_null(strstr(status_note()->message, key));
+    assert_int_equal(tiny.config.kind_count, want == STATUS_OK ? 2 : 0);
+    tiny_end(&tiny);
+    return warnings;
+}
+
+/* The row wins over a pattern that says something else, which is told; one that is shorter than
+ * the layers is no pattern. */
+static void test_a_pattern_that_contradicts(void **state)
+{
+    (void)state;
+    const uint8_t right[] = {1, 1, 1, 1, 1, 0, 1, 1};
+    const uint8_t wrong[] = {1, 1, 1, 0, 1, 1, 1};
+    assert_int_equal(warnings_with_pattern("gemma3", right, 7, STATUS_OK), 0);
+    assert_int_equal(warnings_with_pattern("gemma3", right, 8, STATUS_OK), 0);
+    assert_int_equal(warnings_with_pattern("gemma3", wrong, 7, STATUS_OK), 1);
+    (void)warnings_with_pattern("gemma3", right, 6, STATUS_CORRUPT);
+    (void)warnings_with_pattern("gemma3", right, 0, STATUS_CORRUPT);
+
+    struct tiny_config tiny;
+    tiny_begin(&tiny, "gemma3");
+    gguf_writer_u32(&tiny.writer, "gemma3.attention.sliding_window_pattern", 4);
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 1);
+    assert_int_equal(tiny.config.kind_of[3], 1);
+    tiny_end(&tiny);
+}
+
+static void test_a_window_is_needed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gemma3"};
+    for (size_t i = 0; i < 1; i++) {
+        struct tiny_config tiny;
+        struct tiny_model model = *tiny_model_find(names[i]);
+        model.window = 0;
+        gguf_writer_init(&tiny.writer);
+        tiny_model_write(&tiny.writer, &model);
+        assert_int_equal(tiny_read(&tiny), STATUS_NOT_FOUND);
+        assert_non_null(strstr(status_note()->message, "sliding_window"));
+        tiny_end(&tiny);
+    }
+}
+
+/* Without the key that says how positions are stretched a factor is refused, and YaRN without its
+ * numbers. */
+static void test_yarn_needs_its_numbers(void **state)
+{
+    (void)state;
+    struct tiny_config tiny;
+    tiny_begin(&tiny, "qwen2");
+    gguf_writer_string(&tiny.writer, "qwen2.rope.scaling.type", "yarn");
+    assert_int_equal(tiny_read(&tiny), STATUS_NOT_FOUND);
+    assert_non_null(strstr(status_note()->message, "rope.scaling.factor"));
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "qwen2");
+    gguf_writer_string(&tiny.writer, "qwen2.rope.scaling.type", "yarn");
+    gguf_writer_f32(&tiny.writer, "qwen2.rope.scaling.factor", 4);
+    gguf_writer_u32(&tiny.writer, "qwen2.rope.scaling.original_context_length", 64);
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_true(tiny.config.ropes[0].is_rounded);
+    assert_true(tiny.config.ropes[0].beta_fast == 32 && tiny.config.ropes[0].beta_slow == 1);
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "qwen2");
+    gguf_writer_string(&tiny.writer, "qwen2.rope.scaling.type", "longrope");
+    assert_int_equal(tiny_read(&tiny), STATUS_UNSUPPORTED);
+    tiny_end(&tiny);
+}
+
+/* Keys of 4 bits wait in open groups of all layers, which two windows would divide. */
+static void test_two_windows_and_keys_of_4_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool has_two;
+    } cases[] = {{"llama", false}, {"smollm3", false}, {"gemma3", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiny_config tiny;
+        tiny_begin(&tiny, cases[i].name);
+        assert_int_equal(tiny_read(&tiny), STATUS_OK);
+        assert_int_equal(model_config_has_two_windows(&tiny.config), cases[i].has_two);
+        assert_int_equal(model_config_check_kv(&tiny.config, KV_TYPE_K4V8),
+                         cases[i].has_two ? STATUS_UNSUPPORTED : STATUS_OK);
+        if (cases[i].has_two)
+            assert_non_null(strstr(status_note()->message, "two windows, of 16 tokens"));
+        assert_int_equal(model_config_check_kv(&tiny.config, KV_TYPE_I8), STATUS_OK);
+        tiny_end(&tiny);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +545,14 @@ int main(void)
         cmocka_unit_test(test_reals_at_their_limits),
         cmocka_unit_test(test_tokens_and_embeddings_agree),
         cmocka_unit_test(test_other_architectures_are_refused),
+        cmocka_unit_test(test_kinds_of_layers),
+        cmocka_unit_test(test_numbers_of_rows),
+        cmocka_unit_test(test_wide_models_scale_queries_otherwise),
+        cmocka_unit_test(test_keys_of_other_rows_are_refused),
+        cmocka_unit_test(test_a_pattern_that_contradicts),
+        cmocka_unit_test(test_a_window_is_needed),
+        cmocka_unit_test(test_yarn_needs_its_numbers),
+        cmocka_unit_test(test_two_windows_and_keys_of_4_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

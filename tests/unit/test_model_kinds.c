@@ -14,7 +14,8 @@
 enum { REQUESTS = 12, TEXTS = 2, FEW_SCHEDULES = 3, ALL_SCHEDULES = 60 };
 
 /* One for each way in which architectures differ. */
-static const char *const KINDS[] = {"llama"};
+static const char *const KINDS[] = {"llama",     "qwen2", "gemma2",  "gemma3",
+                                    "phi3_long", "olmo3", "smollm3", "starcoder2"};
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static struct step_schedules schedules = {
@@ -43,10 +44,20 @@ static void request_make(uint32_t index)
     asked->sampling.temperature = below(2) == 0 ? 0.0f : 0.9f;
 }
 
+/* Few enough for preemptions. Where layers have two kinds a page may need several units, and one
+ * context more than 40. */
+static uint32_t kind_pages(const char *kind)
+{
+    return strcmp(kind, "gemma3") == 0 || strcmp(kind, "olmo3") == 0 ? 72 : 40;
+}
+
 static void same_bits(const char *kind)
 {
-    const struct step_world_options options = {
-        .isa = "auto", .rows_max = 33, .sequences_max = 6, .pages = 40, .host_pages = 12};
+    const struct step_world_options options = {.isa = "auto",
+                                               .rows_max = 33,
+                                               .sequences_max = 6,
+                                               .pages = kind_pages(kind),
+                                               .host_pages = 12};
     engine_run_tiny = kind;
     for (uint32_t i = 0; i < REQUESTS; i++)
         request_make(i);
