@@ -4,6 +4,7 @@
 
 #include "config/base/mem.h"
 #include "engine/models/decoder_weights.h"
+#include "kernels/kernels_experts.h"
 
 struct decoder {
     struct decoder_weights weights;
@@ -14,10 +15,17 @@ struct decoder {
     float *k;                        /* kv_heads × head_dim */
     float *v;                        /* kv_heads × head_dim */
     float *attended;                 /* heads × head_dim */
-    float *hidden;                   /* hidden: what the activation makes */
+    float *hidden;                   /* hidden: what the activation makes; dense layers only */
     float *added;                    /* width: a result that is normed before it is added */
     float *rope_tables[MODEL_KINDS]; /* rope_dims, of each table of frequencies in use */
     float *logits_part; /* [logit_rows_max][vocab of the share], with more than one rank */
+
+    /* Of layers with experts. */
+    float *normed;        /* width: the input of router and experts */
+    float *router_logits; /* experts */
+    void *routes_memory;
+    struct kernels_routes routes;
+    void *scratch;
 
     float *now_x; /* of the rows being computed: x and rope_tables, or the gathered ones */
     float *now_tables[MODEL_KINDS];
@@ -37,6 +45,30 @@ static bool decoder_has(const struct model *model, uint32_t feature)
 }
 
 /* --- opening --- */
+
+static enum status open_memory(struct model *model, void **out, size_t bytes)
+{
+    *out = kernels_buffer_create(model->kernels, bytes);
+    if (*out == NULL)
+        return kernels_no_memory(model->kernels, bytes, "a model's experts");
+    return STATUS_OK;
+}
+
+static enum status open_experts(struct model *model)
+{
+    struct decoder *decoder = model->decoder;
+    const struct model_config *config = &model->config;
+    const uint32_t rows = model->rows_max;
+    TRY(model_arch_buffer(model, rows, config->width, &decoder->normed));
+    TRY(model_arch_buffer(model, rows, config->experts, &decoder->router_logits));
+    TRY(open_memory(model, &decoder->routes_memory,
+                    kernels_routes_bytes(rows, config->experts, config->experts_used)));
+    kernels_routes_init(&decoder->routes, decoder->routes_memory, rows, config->experts,
+                        config->experts_used);
+    return open_memory(model, &decoder->scratch,
+                       kernels_experts_bytes(model->kernels, rows, config->experts_used,
+                                             config->width, model->share.hidden));
+}
 
 static enum status open_wanted(struct model *model)
 {
@@ -72,7 +104,10 @@ static enum status open_buffers(struct model *model)
             TRY(model_arch_buffer(model, rows, config->rope_dims, &decoder->rope_tables[i]));
     if (decoder_has(model, ARCH_POST_NORMS))
         TRY(model_arch_buffer(model, rows, config->width, &decoder->added));
-    TRY(model_arch_buffer(model, rows, model->share.hidden, &decoder->hidden));
+    if (config->experts > 0)
+        TRY(open_experts(model));
+    else
+        TRY(model_arch_buffer(model, rows, model->share.hidden, &decoder->hidden));
     if (model->share.count > 1)
         TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
                               &decoder->logits_part));
@@ -89,11 +124,15 @@ void decoder_close(struct model *model)
                              decoder->attended,
                              decoder->hidden,
                              decoder->added,
+                             decoder->normed,
+                             decoder->router_logits,
                              decoder->wanted_x,
                              decoder->wanted_table,
                              decoder->rope_tables[0],
-                             decoder->rope_tables[1],
                              decoder->logits_part,
+                             decoder->routes_memory,
+                             decoder->rope_tables[1],
+                             decoder->scratch,
                              model->logits};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(model->kernels, buffers[i]);
@@ -364,6 +403,53 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
                        rows);
 }
 
+/* The feed-forward of the experts that the router chooses for each row. */
+static void forward_experts(struct model *model, uint32_t rows, uint32_t index)
+{
+    struct decoder *decoder = model->decoder;
+    const struct decoder_layer *layer = &decoder->weights.layers[index];
+    const struct forward_target target = forward_target(model);
+    const bool is_whole = model->share.expert_every > 0;
+    kernels_norm(model->kernels, &(struct norm_args){.x = decoder->now_x,
+                                                     .weight = layer->ffn_norm,
+                                                     .y = decoder->normed,
+                                                     .rows = rows,
+                                                     .cols = model->config.width,
+                                                     .epsilon = model->config.norm_epsilon,
+                                                     .kind = forward_norm_kind(model),
+                                                     .bias = layer->ffn_norm_bias});
+    kernels_linear(model->kernels, &(struct linear_args){.x = decoder->normed,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&layer->router},
+                                                         .bias = {layer->router_bias},
+                                                         .y = {decoder->router_logits}});
+    kernels_route(model->kernels,
+                  &(struct route_args){.logits = decoder->router_logits,
+                                       .rows = rows,
+                                       .is_normalised = decoder_has(model, ARCH_NORMALISED),
+                                       .routes = &decoder->routes});
+    kernels_experts(
+        model->kernels,
+        &(struct experts_args){.x = decoder->normed,
+                               .y = target.y,
+                               .rows = rows,
+                               .routes = &decoder->routes,
+                               .gate = &layer->gate,
+                               .up = &layer->up,
+                               .down = &layer->down,
+                               .gate_bias = layer->gate_bias,
+                               .up_bias = layer->up_bias,
+                               .down_bias = is_whole ? layer->down_bias
+                                                     : forward_sum_bias(model, layer->down_bias),
+                               .act = model->arch->act,
+                               .accumulate = target.accumulate,
+                               .every = model->share.expert_every,
+                               .own = model->share.rank,
+                               .scratch = decoder->scratch});
+    forward_add(model, layer->ffn_post_norm, rows);
+}
+
 static void forward_logits(struct model *model, uint32_t rows)
 {
     const struct decoder *decoder = model->decoder;
@@ -436,7 +522,10 @@ void decoder_forward(struct model *model, const struct model_batch *batch)
         if (!is_whole)
             rest = forward_wanted(model, batch, i);
         forward_attention(model, &rest, i, !is_whole);
-        forward_feed(model, rest.rows, i);
+        if (model->config.experts > 0)
+            forward_experts(model, rest.rows, i);
+        else
+            forward_feed(model, rest.rows, i);
     }
     forward_logits(model, rest.rows);
 }

@@ -233,6 +233,11 @@ static enum status open_tensor(const struct weights_open *open, uint32_t layer,
         return model_arch_vector_part(model, open->source, place.name, place.rows, each, rows, at);
     }
     const uint32_t cols = open_dim(config, tensor->cols);
+    if (tensor->is_of_experts)
+        return model_arch_experts(model, open->source, place.name, place.rows, cols, rows,
+                                  open_part(model, tensor->cols), at);
+    if (tensor->rows == DIM_EXPERTS)
+        return model_arch_router(model, open->source, place.name, place.rows, cols, at);
     return model_arch_layer_part(model, open->source, place.name, place.rows, cols, rows,
                                  open_part(model, tensor->cols), at);
 }

@@ -7,6 +7,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "engine/models/model_int4.h"
+#include "kernels/kernels_experts.h"
 
 enum status model_arch_matrix(struct model *model, const struct model_source *source,
                               const char *name, uint32_t rows, uint32_t cols, struct weight *out)
@@ -32,7 +33,8 @@ static enum status matrix_view(const struct model_source *source, const char *na
     return STATUS_OK;
 }
 
-/* Packs the matrix as it is or, if `may_code` and model_int4 takes its type, as codes. */
+/* Packs the matrix, or the matrices of a layer's experts, as they are or, if `may_code` and
+ * model_int4 takes their type, as codes. */
 static enum status matrix_pack(struct model *model, struct tensor *tensor, const char *name,
                                bool may_code, struct weight *out)
 {
@@ -42,7 +44,9 @@ static enum status matrix_pack(struct model *model, struct tensor *tensor, const
     void *codes = NULL;
     if (is_coded)
         TRY(model_int4_make(tensor, name, model->kernels, &codes));
-    const enum status status = kernels_weight_create(model->kernels, out, tensor);
+    const enum status status = tensor->dim_count == 3
+                                   ? kernels_experts_weight(model->kernels, out, tensor)
+                                   : kernels_weight_create(model->kernels, out, tensor);
     mem_free(codes);
     TRY(status);
     if (is_coded) {
@@ -85,6 +89,70 @@ enum status model_arch_layer_part(struct model *model, const struct model_source
 {
     const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
     return matrix_open(model, source, name, rows, cols, of_rows, of_cols, may_code, out);
+}
+
+enum status model_arch_router(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t rows, uint32_t cols, struct weight *out)
+{
+    struct tensor tensor;
+    void *memory;
+    TRY(matrix_view(source, name, rows, cols, (struct model_part){0, rows},
+                    (struct model_part){0, cols}, &tensor, &memory));
+    float *row = mem_zalloc(cols, sizeof *row);
+    if (row == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for a row of tensor '%s'", name);
+    bool is_finite = true;
+    for (uint32_t r = 0; r < rows; r++) {
+        tensor_row_to_f32(&tensor, r, row);
+        for (uint32_t c = 0; c < cols; c++)
+            is_finite = is_finite && isfinite(row[c]);
+    }
+    mem_free(row);
+    if (!is_finite)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
+    return matrix_pack(model, &tensor, name, false, out);
+}
+
+/* This rank's part of each expert; `*memory` (mem_free) has its bytes if they were copied. */
+static enum status experts_view(struct model *model, struct tensor *tensor, const char *name,
+                                struct model_part of_rows, struct model_part of_cols, void **memory)
+{
+    const struct model_share *share = &model->share;
+    void *before = NULL;
+    *memory = NULL;
+    if (share->expert_every > 0)
+        return model_share_experts(tensor, name, share->expert_every, share->rank, memory);
+    if (of_rows.count < tensor->dims[1])
+        TRY(model_share_expert_rows(tensor, name, of_rows, &before));
+    if (of_cols.count < tensor->dims[0]) {
+        const enum status status = model_share_cols(tensor, name, of_cols, memory);
+        mem_free(before);
+        return status;
+    }
+    *memory = before;
+    return STATUS_OK;
+}
+
+enum status model_arch_experts(struct model *model, const struct model_source *source,
+                               const char *name, uint32_t rows, uint32_t cols,
+                               struct model_part of_rows, struct model_part of_cols,
+                               struct weight *out)
+{
+    const uint32_t experts = model->config.experts;
+    const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
+    struct tensor tensor;
+    void *memory;
+    TRY(model_source_get_tensor(source, name, &tensor));
+    if (tensor.dim_count != 3 || tensor.dims[0] != cols || tensor.dims[1] != rows ||
+        tensor.dims[2] != experts)
+        FAIL(STATUS_CORRUPT,
+             "model file: tensor '%s' is %llu x %llu x %llu, it must be %u x %u x %u", name,
+             (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1],
+             (unsigned long long)tensor.dims[2], cols, rows, experts);
+    TRY(experts_view(model, &tensor, name, of_rows, of_cols, &memory));
+    const enum status status = matrix_pack(model, &tensor, name, may_code, out);
+    mem_free(memory);
+    return status;
 }
 
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)

@@ -57,6 +57,17 @@ enum status model_arch_layer_part(struct model *model, const struct model_source
                                   struct model_part of_rows, struct model_part of_cols,
                                   struct weight *out);
 
+/* Packs the router of a layer with experts, whole in each rank and never as 4-bit codes. CORRUPT
+ * when a value is not finite. */
+enum status model_arch_router(struct model *model, const struct model_source *source,
+                              const char *name, uint32_t rows, uint32_t cols, struct weight *out);
+
+/* Packs the matrices [experts][rows][cols] of a layer's experts, these rows and columns of each. */
+enum status model_arch_experts(struct model *model, const struct model_source *source,
+                               const char *name, uint32_t rows, uint32_t cols,
+                               struct model_part of_rows, struct model_part of_cols,
+                               struct weight *out);
+
 /* Counts `bytes` more of the file as packed; logs "model_loading" once a second. Whether it did. */
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);
 

@@ -28,8 +28,9 @@ static const char *only; /* a model's name, or NULL */
 
 /* The models that the engine can open so far. */
 static const char *const SERVED[] = {
-    "llama",         "mistral",   "qwen2",      "qwen3", "gemma", "gemma2",  "gemma3",
-    "gemma3_linear", "phi3_long", "phi3_short", "olmo2", "olmo3", "smollm3", "starcoder2"};
+    "llama",  "mistral", "mixtral",       "qwen2",     "qwen3",      "qwen3moe", "gemma",
+    "gemma2", "gemma3",  "gemma3_linear", "phi3_long", "phi3_short", "olmo2",    "olmo3",
+    "olmoe",  "gpt_oss", "gpt_oss_mxfp4", "smollm3",   "starcoder2"};
 
 static bool is_wanted(const char *name)
 {

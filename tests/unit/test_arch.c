@@ -52,7 +52,7 @@ static void test_rows_make_sense(void **state)
         assert_false((features & ARCH_WINDOW_NEEDED) && arch->window > 0);
         assert_false((features & ARCH_LOCAL_ROPE) && arch->window_period == 0);
     }
-    assert_int_equal(count, 10);
+    assert_int_equal(count, 13);
 }
 
 int main(void)

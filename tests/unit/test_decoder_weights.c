@@ -214,6 +214,10 @@ static void test_tensors_of_other_rows_are_refused(void **state)
         {"llama", "blk.0.ssm_a", 1, {64}},
         {"llama", "blk.0.attn_kv_a_mqa.weight", 2, {64, 16}},
         {"llama", "rope_factors_long.weight", 1, {16}},
+        {"mixtral", "blk.0.ffn_gate.0.weight", 2, {64, 64}}, /* early files: one for each expert */
+        {"mixtral", "blk.0.ffn_up.weight", 2, {64, 64}},
+        {"qwen3moe", "blk.0.ffn_up_shexp.weight", 2, {64, 64}},
+        {"qwen3moe", "blk.0.exp_probs_b.bias", 1, {8}},
         {"qwen2", "rope_freqs.weight", 1, {16}},
         {"olmo2", "blk.0.attn_norm.weight", 1, {128}},
         {"starcoder2", "blk.0.ffn_gate.weight", 2, {16, 16}},
@@ -289,6 +293,15 @@ static void test_wrong_tensors_are_named(void **state)
         {"phi3_long", "rope_factors_short.weight", SHORTER, STATUS_CORRUPT},
         {"starcoder2", "blk.0.attn_norm.bias", LEFT_OUT, STATUS_NOT_FOUND},
         {"starcoder2", "output_norm.bias", LEFT_OUT, STATUS_NOT_FOUND},
+        {"qwen3moe", "blk.1.ffn_gate_inp.weight", NOT_FINITE, STATUS_CORRUPT},
+        {"qwen3moe", "blk.1.ffn_gate_inp.weight", LEFT_OUT, STATUS_NOT_FOUND},
+        {"qwen3moe", "blk.1.ffn_gate_inp.weight", SHORTER, STATUS_CORRUPT},
+        {"mixtral", "blk.0.ffn_up_exps.weight", SHORTER, STATUS_CORRUPT},
+        {"mixtral", "blk.0.ffn_down_exps.weight", LEFT_OUT, STATUS_NOT_FOUND},
+        {"gpt_oss", "blk.0.attn_sinks.weight", LEFT_OUT, STATUS_NOT_FOUND},
+        {"gpt_oss", "blk.0.attn_sinks.weight", NOT_FINITE, STATUS_CORRUPT},
+        {"gpt_oss", "blk.1.ffn_down_exps.bias", SHORTER, STATUS_CORRUPT},
+        {"gpt_oss", "blk.1.ffn_gate_inp.bias", LEFT_OUT, STATUS_NOT_FOUND},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const enum status status = open_changed(cases[i].model, cases[i].tensor, cases[i].change);

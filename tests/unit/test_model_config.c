@@ -141,7 +141,7 @@ static void test_counts_at_their_limits(void **state)
         {"llama.vocab_size", 83, STATUS_OK},
         {"llama.vocab_size", 84, STATUS_CORRUPT},
         {"llama.attention.layer_norm_rms_epsilon", 1, STATUS_CORRUPT}, /* not a float */
-        {"llama.expert_count", 8, STATUS_UNSUPPORTED},
+        {"llama.expert_count", 8, STATUS_NOT_FOUND}, /* how many of them are used */
         {"llama.expert_group_count", 2, STATUS_UNSUPPORTED},
         {"llama.expert_shared_count", 1, STATUS_UNSUPPORTED},
         {"llama.attention.q_lora_rank", 0, STATUS_UNSUPPORTED},
@@ -336,6 +336,7 @@ static void test_kinds_of_layers(void **state)
     check_kinds("gemma3_linear", "wwwww.w", "1111101");
     check_kinds("olmo2", "..", "00");
     check_kinds("olmo3", "www.w", "11101");
+    check_kinds("gpt_oss", "w.", "00");
     check_kinds("smollm3", "....", "000-");
 }
 
@@ -357,6 +358,16 @@ static void test_numbers_of_rows(void **state)
     tiny_begin(&tiny, "gemma2");
     assert_int_equal(tiny_read(&tiny), STATUS_OK);
     assert_true(tiny.config.logit_softcap == 30 && tiny.config.attention_softcap == 50);
+    tiny_end(&tiny);
+
+    tiny_begin(&tiny, "gpt_oss");
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_int_equal(tiny.config.ropes[0].scaling, MODEL_ROPE_YARN);
+    assert_false(tiny.config.ropes[0].is_rounded);
+    assert_true(fabs((double)tiny.config.ropes[0].table_factor - (0.1 * log(32) + 1)) < 1e-6);
+    assert_int_equal(tiny.config.experts, 4);
+    assert_int_equal(tiny.config.experts_used, 2);
+    assert_int_equal(tiny.config.hidden, 64);
     tiny_end(&tiny);
 
     tiny_begin(&tiny, "phi3_long");
@@ -414,6 +425,10 @@ static void test_keys_of_other_rows_are_refused(void **state)
         {"gemma", "gemma.final_logit_softcapping", 30, STATUS_UNSUPPORTED},
         {"gemma3", "gemma3.attn_logit_softcapping", 50, STATUS_UNSUPPORTED},
         {"starcoder2", "starcoder2.attention.layer_norm_rms_epsilon", 1, STATUS_UNSUPPORTED},
+        {"qwen3moe", "qwen3moe.expert_shared_feed_forward_length", 64, STATUS_UNSUPPORTED},
+        {"qwen3moe", "qwen3moe.expert_gating_func", 2, STATUS_UNSUPPORTED}, /* a sigmoid */
+        {"qwen3moe", "qwen3moe.expert_gating_func", 1, STATUS_OK},
+        {"qwen3moe", "qwen3moe.leading_dense_block_count", 1, STATUS_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tiny_config tiny;
@@ -424,6 +439,52 @@ static void test_keys_of_other_rows_are_refused(void **state)
             fail_msg("%s = %u: %s", cases[i].key, cases[i].value, status_name(status));
         if (status != STATUS_OK)
             assert_non_null(strstr(status_note()->message, cases[i].key));
+        tiny_end(&tiny);
+    }
+}
+
+static void test_numbers_of_experts(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t experts;
+        uint32_t used;
+        enum status status;
+        const char *says;
+    } cases[] = {
+        {8, 2, STATUS_OK, ""},
+        {8, 8, STATUS_OK, ""},
+        {8, 9, STATUS_CORRUPT, "expert_used_count' is 9, but there are 8 experts"},
+        {8, 0, STATUS_CORRUPT, "expert_used_count"},
+        {LIMIT_EXPERTS + 1, 2, STATUS_CORRUPT, "expert_count"},
+        {LIMIT_EXPERTS, LIMIT_EXPERTS_USED + 1, STATUS_CORRUPT, "expert_used_count"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tiny_config tiny;
+        struct tiny_model model = *tiny_model_find("qwen3moe");
+        model.layers = 1;
+        model.expert_hidden = 16;
+        model.experts = cases[i].experts;
+        model.experts_used = cases[i].used;
+        gguf_writer_init(&tiny.writer);
+        tiny_model_write(&tiny.writer, &model);
+        const enum status status = tiny_read(&tiny);
+        if (status != cases[i].status ||
+            (status != STATUS_OK && strstr(status_note()->message, cases[i].says) == NULL))
+            fail_msg("%u of %u: %s: %s", cases[i].used, cases[i].experts, status_name(status),
+                     status_note()->message);
+        tiny_end(&tiny);
+    }
+    for (uint32_t has_key = 0; has_key < 2; has_key++) { /* files that end behind the sizes */
+        struct tiny_config tiny;
+        gguf_writer_init(&tiny.writer);
+        gguf_writer_string(&tiny.writer, "general.architecture", "qwen3moe");
+        gguf_writer_u32(&tiny.writer, "qwen3moe.block_count", 1);
+        gguf_writer_u32(&tiny.writer, "qwen3moe.embedding_length", 64);
+        if (has_key)
+            gguf_writer_u32(&tiny.writer, "qwen3moe.expert_count", 0);
+        assert_int_equal(tiny_read(&tiny), has_key ? STATUS_CORRUPT : STATUS_NOT_FOUND);
+        assert_non_null(strstr(status_note()->message, "qwen3moe.expert_count"));
         tiny_end(&tiny);
     }
 }
@@ -467,13 +528,19 @@ static void test_a_pattern_that_contradicts(void **state)
     assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 1);
     assert_int_equal(tiny.config.kind_of[3], 1);
     tiny_end(&tiny);
+
+    tiny_begin(&tiny, "olmoe");
+    gguf_writer_bool(&tiny.writer, "olmoe.expert_weights_norm", 1);
+    assert_int_equal(tiny_read(&tiny), STATUS_OK);
+    assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 1);
+    tiny_end(&tiny);
 }
 
 static void test_a_window_is_needed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gemma3"};
-    for (size_t i = 0; i < 1; i++) {
+    static const char *const names[] = {"gemma3", "gpt_oss"};
+    for (size_t i = 0; i < 2; i++) {
         struct tiny_config tiny;
         struct tiny_model model = *tiny_model_find(names[i]);
         model.window = 0;
@@ -519,7 +586,7 @@ static void test_two_windows_and_keys_of_4_bits(void **state)
     static const struct {
         const char *name;
         bool has_two;
-    } cases[] = {{"llama", false}, {"smollm3", false}, {"gemma3", true}};
+    } cases[] = {{"llama", false}, {"smollm3", false}, {"gemma3", true}, {"gpt_oss", true}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tiny_config tiny;
         tiny_begin(&tiny, cases[i].name);
@@ -549,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_rows),
         cmocka_unit_test(test_wide_models_scale_queries_otherwise),
         cmocka_unit_test(test_keys_of_other_rows_are_refused),
+        cmocka_unit_test(test_numbers_of_experts),
         cmocka_unit_test(test_a_pattern_that_contradicts),
         cmocka_unit_test(test_a_window_is_needed),
         cmocka_unit_test(test_yarn_needs_its_numbers),

@@ -14,8 +14,9 @@
 enum { REQUESTS = 12, TEXTS = 2, FEW_SCHEDULES = 3, ALL_SCHEDULES = 60 };
 
 /* One for each way in which architectures differ. */
-static const char *const KINDS[] = {"llama",     "qwen2", "gemma2",  "gemma3",
-                                    "phi3_long", "olmo3", "smollm3", "starcoder2"};
+static const char *const KINDS[] = {"llama",     "qwen2",   "gemma2",   "gemma3",
+                                    "phi3_long", "mixtral", "qwen3moe", "olmoe",
+                                    "gpt_oss",   "olmo3",   "smollm3",  "starcoder2"};
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static struct step_schedules schedules = {

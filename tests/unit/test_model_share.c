@@ -156,6 +156,80 @@ static void test_what_does_not_divide_is_named(void **state)
     assert_non_null(strstr(status_note()->message, "feed-forward layer of 7"));
 }
 
+/* --- experts: [3][4][5] float32, each value its place --- */
+
+enum { EXPERTS = 3, EXPERT_ROWS = 4, EXPERT_COLS = 5 };
+
+static struct tensor make_experts(float *memory)
+{
+    for (uint32_t i = 0; i < EXPERTS * EXPERT_ROWS * EXPERT_COLS; i++)
+        memory[i] = (float)i;
+    return (struct tensor){.type = tensor_type_info(TENSOR_TYPE_f32),
+                           .dim_count = 3,
+                           .dims = {EXPERT_COLS, EXPERT_ROWS, EXPERTS, 1},
+                           .data = memory,
+                           .bytes = EXPERTS * EXPERT_ROWS * EXPERT_COLS * sizeof *memory};
+}
+
+/* Value [e][r][c] of the part is that of the whole at the place that the caller says. */
+static float expert_value(const struct tensor *tensor, uint64_t e, uint64_t r, uint64_t c)
+{
+    return ((const float *)tensor->data)[(e * tensor->dims[1] + r) * tensor->dims[0] + c];
+}
+
+static void test_parts_of_each_expert(void **state)
+{
+    (void)state;
+    float memory[EXPERTS * EXPERT_ROWS * EXPERT_COLS];
+    const struct tensor whole = make_experts(memory);
+    struct tensor rows = whole;
+    struct tensor cols = whole;
+    void *copies[2] = {NULL, NULL};
+    assert_int_equal(model_share_expert_rows(&rows, "a", (struct model_part){1, 2}, &copies[0]),
+                     STATUS_OK);
+    assert_int_equal(rows.dims[1], 2);
+    assert_int_equal(rows.bytes, whole.bytes / 2);
+    assert_int_equal(model_share_cols(&cols, "a", (struct model_part){3, 2}, &copies[1]),
+                     STATUS_OK);
+    assert_int_equal(cols.bytes, whole.bytes / 5 * 2);
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_true(expert_value(&rows, e, i, 4) == expert_value(&whole, e, 1 + i, 4));
+            assert_true(expert_value(&cols, e, 3, i) == expert_value(&whole, e, 3, 3 + i));
+        }
+    mem_free(copies[0]);
+    mem_free(copies[1]);
+}
+
+static void test_whole_experts(void **state)
+{
+    (void)state;
+    float memory[EXPERTS * EXPERT_ROWS * EXPERT_COLS];
+    const struct tensor whole = make_experts(memory);
+    for (uint32_t own = 0; own < 2; own++) {
+        struct tensor part = whole;
+        void *copy = NULL;
+        assert_int_equal(model_share_experts(&part, "a", 2, own, &copy), STATUS_OK);
+        assert_int_equal(part.dims[2], own == 0 ? 2 : 1); /* experts 0 and 2; expert 1 */
+        assert_int_equal(part.bytes, part.dims[2] * whole.bytes / EXPERTS);
+        for (uint64_t e = 0; e < part.dims[2]; e++)
+            assert_true(expert_value(&part, e, 3, 2) == expert_value(&whole, 2 * e + own, 3, 2));
+        mem_free(copy);
+    }
+}
+
+/* Each rank would need the sum of the squares of all heads. */
+static void test_norms_of_all_heads_are_refused(void **state)
+{
+    (void)state;
+    struct model_share share;
+    const struct model_config olmo = {
+        .architecture = "olmo2", .heads = 8, .kv_heads = 8, .hidden = 512, .has_row_norms = true};
+    assert_int_equal(model_share_of(&share, &olmo, 0, 1), STATUS_OK);
+    assert_int_equal(model_share_of(&share, &olmo, 1, 2), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "olmo2 model norms queries and keys"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +238,9 @@ int main(void)
         cmocka_unit_test(test_a_block_is_not_cut),
         cmocka_unit_test(test_shares_make_the_whole),
         cmocka_unit_test(test_what_does_not_divide_is_named),
+        cmocka_unit_test(test_parts_of_each_expert),
+        cmocka_unit_test(test_whole_experts),
+        cmocka_unit_test(test_norms_of_all_heads_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
