@@ -46,6 +46,15 @@ int cache_bed_setup_i8(void **state)
     return setup(KV_TYPE_I8);
 }
 
+int cache_bed_setup_windows(void **state)
+{
+    (void)state;
+    const int status = setup(KV_TYPE_F16);
+    cache_bed_layout.window_units = 2;
+    cache_bed_layout.window = 1;
+    return status;
+}
+
 int cache_bed_teardown(void **state)
 {
     (void)state;
@@ -122,8 +131,9 @@ void cache_bed_deinit(struct cache_bed *bed)
 void cache_bed_check(struct cache_bed *bed)
 {
     MUST(prefix_cache_check(&bed->cache));
-    MUST(kv_pool_check(&bed->pool, bed->holders, NULL));
-    MUST(prefix_cache_available(&bed->cache) == bed->pool.free_count + bed->pool.idle_count);
+    MUST(kv_pool_check(&bed->pool, bed->holders,
+                       cache_bed_layout.window_units > 0 ? bed->needs : NULL));
+    MUST(prefix_cache_available(&bed->cache) == kv_pool_available(&bed->pool));
 }
 
 /* Makes a text that shares its first `common` tokens with `other` and none after them. */
@@ -144,9 +154,13 @@ void cache_bed_verify(const struct cache_bed_runner *runner)
                            runner->view.visible_count + 1);
     for (uint32_t i = 0; i * CACHE_BED_SYMBOLS < runner->computed; i++) {
         uint32_t left = runner->computed - i * CACHE_BED_SYMBOLS;
-        cache_bed_must_hold(kv_pool_memory(pool, runner->pages[i]), runner->tokens, i,
-                            left < CACHE_BED_SYMBOLS ? left : CACHE_BED_SYMBOLS);
+        const uint32_t last = i >= runner->window_page ? pool->layout.window_units : 0;
+        for (uint32_t group = 0; group <= last; group++)
+            cache_bed_must_hold(kv_pool_memory(pool, kv_pool_unit(pool, runner->pages[i], group)),
+                                runner->tokens, i,
+                                left < CACHE_BED_SYMBOLS ? left : CACHE_BED_SYMBOLS);
     }
+    kv_pool_assert_window(pool, runner->pages, runner->window_page, runner->page_count);
 }
 
 /* Admits a prompt of `count` tokens, and checks that it takes what it found, with the right bytes.
@@ -158,9 +172,9 @@ uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
     *runner = (struct cache_bed_runner){.bed = bed, .view = *view, .tokens = text->tokens};
     struct prefix_match found;
     prefix_cache_find(&bed->cache, view, text->tokens, count, &found);
-    uint32_t need = found.device_idle + found.host_pages + (found.rest_tokens > 0);
+    /* More for the partial page's own copy, while the page that holds it stays. */
     bool is_roomy =
-        prefix_cache_available(&bed->cache) > need; /* one more for the partial page's own copy */
+        prefix_cache_available(&bed->cache) >= found.cost + kv_pool_page_units(&bed->pool);
     runner->computed = prefix_cache_take(&bed->cache, view, text->tokens, count, runner->pages,
                                          &runner->page_count, &runner->match);
     MUST(runner->computed < count);
@@ -172,8 +186,11 @@ uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
     MUST(runner->match.tokens_public + runner->match.tokens_group + runner->match.tokens_own ==
          runner->match.tokens);
     runner->full = runner->match.pages;
-    for (uint32_t i = 0; i < runner->page_count; i++)
+    runner->window_page = kv_pool_window_page(&bed->pool, runner->computed);
+    for (uint32_t i = 0; i < runner->page_count; i++) {
         bed->holders[runner->pages[i]]++;
+        bed->needs[runner->pages[i]] += i >= runner->window_page;
+    }
     cache_bed_verify(runner);
     return runner->computed;
 }
@@ -184,13 +201,15 @@ bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count)
 {
     struct cache_bed *bed = runner->bed;
     uint32_t wanted = (count + CACHE_BED_SYMBOLS - 1) / CACHE_BED_SYMBOLS;
-    if (!prefix_cache_make_room(&bed->cache,
-                                wanted > runner->page_count ? wanted - runner->page_count : 0))
+    uint32_t missing = wanted > runner->page_count ? wanted - runner->page_count : 0;
+    if (!prefix_cache_make_room(&bed->cache, missing * kv_pool_page_units(&bed->pool)))
         return false;
     while (runner->page_count < wanted) {
         page_id page = kv_pool_acquire(&bed->pool, runner->view.domain);
         MUST(page != KV_POOL_NONE);
+        kv_pool_add_window(&bed->pool, page);
         bed->holders[page]++;
+        bed->needs[page]++;
         runner->pages[runner->page_count++] = page;
     }
     while (runner->computed < count) {
@@ -199,19 +218,30 @@ bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count)
             (index + 1) * CACHE_BED_SYMBOLS < count ? (index + 1) * CACHE_BED_SYMBOLS : count;
         /* the sequence is the page's only holder */
         MUST(bed->pool.references[runner->pages[index]] == 1);
-        cache_bed_compute(kv_pool_memory(&bed->pool, runner->pages[index]), runner->tokens, index,
-                          runner->computed % CACHE_BED_SYMBOLS, end - index * CACHE_BED_SYMBOLS);
+        for (uint32_t group = 0; group <= bed->pool.layout.window_units; group++)
+            cache_bed_compute(
+                kv_pool_memory(&bed->pool, kv_pool_unit(&bed->pool, runner->pages[index], group)),
+                runner->tokens, index, runner->computed % CACHE_BED_SYMBOLS,
+                end - index * CACHE_BED_SYMBOLS);
         runner->computed = end;
     }
     uint32_t full = runner->computed / CACHE_BED_SYMBOLS;
     if (full > runner->full) {
-        for (uint32_t i = runner->full; i < full; i++)
+        for (uint32_t i = runner->full; i < full; i++) {
             bed->holders[runner->pages[i]]--;
+            bed->needs[runner->pages[i]] -= i >= runner->window_page;
+        }
         prefix_cache_insert(&bed->cache, &runner->view, runner->tokens, runner->full,
                             full - runner->full, runner->pages);
-        for (uint32_t i = runner->full; i < full; i++)
+        for (uint32_t i = runner->full; i < full; i++) {
             bed->holders[runner->pages[i]]++;
+            bed->needs[runner->pages[i]] += i >= runner->window_page;
+        }
         runner->full = full;
+    }
+    while (runner->window_page < kv_pool_window_page(&bed->pool, runner->computed)) {
+        bed->needs[runner->pages[runner->window_page]]--;
+        kv_pool_unneed_window(&bed->pool, runner->pages[runner->window_page++]);
     }
     cache_bed_verify(runner);
     return true;
@@ -230,6 +260,10 @@ void cache_bed_release(struct cache_bed_runner *runner)
     while (runner->page_count > 0) {
         page_id page = runner->pages[--runner->page_count];
         runner->bed->holders[page]--;
+        if (runner->page_count >= runner->window_page) {
+            runner->bed->needs[page]--;
+            kv_pool_unneed_window(&runner->bed->pool, page);
+        }
         kv_pool_release(&runner->bed->pool, page);
     }
 }
@@ -237,6 +271,8 @@ void cache_bed_release(struct cache_bed_runner *runner)
 void cache_bed_end(struct cache_bed_runner *runner)
 {
     cache_bed_rest(runner, false);
+    for (uint32_t i = runner->window_page; i < runner->page_count; i++)
+        kv_pool_keep_tail(&runner->bed->pool, runner->pages[i]);
     cache_bed_release(runner);
 }
 

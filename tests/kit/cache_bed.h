@@ -20,16 +20,20 @@ enum {
 extern struct kernels *cache_bed_kernels;
 extern struct kv_layout cache_bed_layout;
 
-/* Set-up of a cmocka group, with pages of f16 or of i8. */
+/* Set-up of a cmocka group, with pages of f16 or of i8, or with two window units and a window of
+ * one token: from token 64 on, rows read the window units of pages from the fifth on. */
 int cache_bed_setup(void **state);
 int cache_bed_setup_i8(void **state);
+int cache_bed_setup_windows(void **state);
 int cache_bed_teardown(void **state);
 
-/* A pool with a cache, and the number of holders of each page besides the cache. */
+/* A pool with a cache, and the number of holders of each page besides the cache, and of those that
+ * need its window units. */
 struct cache_bed {
     struct kv_pool pool;
     struct prefix_cache cache;
     uint32_t holders[1024];
+    uint32_t needs[1024];
 };
 
 struct cache_bed_text {
@@ -44,7 +48,8 @@ struct cache_bed_runner {
     page_id pages[CACHE_BED_TABLE];
     uint32_t page_count;
     uint32_t computed;
-    uint32_t full; /* pages of the table that were inserted or taken */
+    uint32_t full;        /* pages of the table that were inserted or taken */
+    uint32_t window_page; /* pages from here on need their window units */
     struct prefix_match match;
 };
 

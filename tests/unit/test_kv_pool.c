@@ -1,6 +1,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -50,6 +51,184 @@ static void test_start_wants_one_full_sequence(void **state)
     kv_pool_deinit(&pool);
     assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 2, 33),
                      STATUS_LIMIT);
+}
+
+/* A pool is large enough in units, and the refusal says units and bytes. */
+static void test_start_wants_one_full_sequence_with_its_window(void **state)
+{
+    (void)state;
+    struct kv_layout own = layout;
+    struct kv_pool pool;
+    own.window_units = 3;
+    own.window = 40;
+    /* 200 tokens need 13 pages; of these 7 + 1 have window units at once. */
+    const uint64_t bytes = own.page_bytes * (13 + 8 * 3);
+    assert_int_equal(kv_pool_init(&pool, kernels, &own, bytes - 1, 200), STATUS_LIMIT);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "needs 37 units = %llu bytes", (unsigned long long)bytes);
+    assert_non_null(strstr(status_note()->message, wanted));
+    assert_non_null(strstr(status_note()->message, "holds 36 units"));
+    assert_int_equal(kv_pool_init(&pool, kernels, &own, bytes, 200), STATUS_OK);
+    assert_int_equal(kv_pool_units_least(&pool, 100), 7 + 7 * 3);
+    kv_pool_deinit(&pool);
+}
+
+/* No window has more pages than kv_pool_window_pages says, and some have as many. */
+static void test_window_pages(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {16, 32, 48, 64, 80, 128};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t window = 1; window < 300; window += 7) {
+            const struct kv_pool pool = {
+                .layout = {.page_tokens = sizes[i], .window_units = 1, .window = window}};
+            uint32_t most = 0;
+            for (uint32_t position = 0; position < 4000; position++) {
+                const uint32_t pages =
+                    kv_pool_pages_for(&pool, position) - kv_pool_window_page(&pool, position);
+                most = pages > most ? pages : most;
+            }
+            assert_true(most <= kv_pool_window_pages(&pool));
+            assert_true(most + (64 % sizes[i] != 0) >= kv_pool_window_pages(&pool));
+        }
+}
+
+/* Gemma 3 270M: 18 layers, of which 15 have a window of 512; one KV head of 256; f16. */
+static void test_longest_text_of_gemma(void **state)
+{
+    (void)state;
+    enum { CONTEXT = 32768, CHUNK = 512, MEMORY = 128 << 20 };
+    struct kv_layout units, whole;
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, 16, 3, 1, 256, &units), STATUS_OK);
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, 16, 18, 1, 256, &whole), STATUS_OK);
+    units.window_units = 5;
+    units.window = 512;
+    const struct kv_pool pool = {.layout = units};
+    const uint32_t windows = kv_pool_window_pages(&pool) + CHUNK / 16;
+    const uint32_t room = MEMORY / (uint32_t)units.page_bytes;
+    const uint32_t longest = (room - windows * units.window_units) * 16;
+    const uint32_t before = MEMORY / (uint32_t)whole.page_bytes * 16;
+    assert_int_equal(before, 7280);
+    assert_true(longest >= CONTEXT); /* the model's context, while chunks of 512 are computed */
+    assert_true((double)CONTEXT / before >= 4);
+}
+
+enum { WINDOWS_UNITS = 40, WINDOWS_EACH = 2 };
+
+struct windows_model {
+    struct kv_pool pool;
+    uint32_t holders[WINDOWS_UNITS], needs[WINDOWS_UNITS];
+    bool cached[WINDOWS_UNITS], pinned[WINDOWS_UNITS];
+    uint64_t given_up;
+};
+
+static void windows_hold(struct windows_model *model, struct rng *rng, page_id page)
+{
+    struct kv_pool *pool = &model->pool;
+    const bool is_held = model->holders[page] > 0 || model->cached[page];
+    switch (rng_below(rng, 5)) {
+    case 0:
+        if (pool->free_count < 1 + WINDOWS_EACH)
+            break;
+        page = kv_pool_acquire(pool, &domain_a);
+        kv_pool_add_window(pool, page);
+        model->holders[page] = model->needs[page] = 1;
+        break;
+    case 1:
+        if (!is_held || rng_below(rng, 3) > 0)
+            break;
+        kv_pool_retain(pool, page);
+        model->holders[page]++;
+        break;
+    case 2:
+        if (model->holders[page] == model->needs[page])
+            break;
+        kv_pool_release(pool, page);
+        model->holders[page]--;
+        break;
+    case 3:
+        if (!is_held || !kv_pool_has_window(pool, page) ||
+            model->holders[page] == model->needs[page])
+            break;
+        kv_pool_need_window(pool, page);
+        model->needs[page]++;
+        break;
+    default:
+        if (model->needs[page] == 0)
+            break;
+        kv_pool_unneed_window(pool, page);
+        model->needs[page]--;
+    }
+}
+
+static void windows_keep(struct windows_model *model, struct rng *rng, page_id page)
+{
+    struct kv_pool *pool = &model->pool;
+    switch (rng_below(rng, 4)) {
+    case 0:
+        if (model->holders[page] > 0 && !model->cached[page])
+            kv_pool_cache(pool, page);
+        else if (model->cached[page] && !model->pinned[page])
+            kv_pool_uncache(pool, page);
+        else
+            break;
+        model->cached[page] = !model->cached[page];
+        break;
+    case 1:
+        if (!model->cached[page] || (!model->pinned[page] && rng_below(rng, 4) > 0))
+            break;
+        (model->pinned[page] ? kv_pool_unpin : kv_pool_pin)(pool, page);
+        model->pinned[page] = !model->pinned[page];
+        break;
+    case 2:
+        if ((model->holders[page] > 0 || model->cached[page]) && rng_below(rng, 4) == 0)
+            kv_pool_keep_tail(pool, page);
+        break;
+    default:
+        model->given_up +=
+            kv_pool_drop_spare(pool, rng_below(rng, 2) == 0 ? KV_SPARE_MIDDLE : KV_SPARE_TAIL);
+    }
+}
+
+/* Who has spare window units, and what is available. */
+static void windows_compare(const struct windows_model *model)
+{
+    const struct kv_pool *pool = &model->pool;
+    uint32_t available = pool->free_count;
+    for (uint32_t i = 0; i < WINDOWS_UNITS; i++) {
+        const bool is_held = model->holders[i] > 0 || model->cached[i];
+        const bool is_spare = is_held && kv_pool_window_units(pool, i) > 0 &&
+                              model->needs[i] == 0 &&
+                              !(model->pinned[i] && kv_pool_is_tail(pool, i));
+        assert_int_equal(kv_pool_is_spare(pool, i), is_spare);
+        assert_true(!is_spare || model->cached[i]);
+        available += model->cached[i] && !model->pinned[i] && model->holders[i] == 0;
+        available += is_spare ? WINDOWS_EACH : 0;
+    }
+    assert_int_equal(kv_pool_available(pool), available);
+    assert_true(kv_pool_check(pool, model->holders, model->needs));
+}
+
+/* Random holders, needs, cache, pins and tails beside arrays of them. */
+static void test_windows_model(void **state)
+{
+    (void)state;
+    struct windows_model model = {.given_up = 0};
+    struct kv_layout own = layout;
+    struct rng rng = {.seed = 73};
+    own.window_units = WINDOWS_EACH;
+    own.window = 20;
+    assert_int_equal(kv_pool_init(&model.pool, kernels, &own, own.page_bytes * WINDOWS_UNITS, 16),
+                     STATUS_OK);
+    for (int step = 0; step < 20000; step++) {
+        const page_id page = (page_id)rng_below(&rng, WINDOWS_UNITS);
+        (rng_below(&rng, 2) == 0 ? windows_hold : windows_keep)(&model, &rng, page);
+        windows_compare(&model);
+    }
+    assert_true(model.given_up > 100);
+    model.needs[0]++;
+    assert_false(kv_pool_check(&model.pool, model.holders, model.needs)); /* the check can fail */
+    kv_pool_deinit(&model.pool);
 }
 
 static void test_full_is_an_answer(void **state)
@@ -316,7 +495,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start_wants_one_full_sequence),
+        cmocka_unit_test(test_start_wants_one_full_sequence_with_its_window),
+        cmocka_unit_test(test_window_pages),
+        cmocka_unit_test(test_longest_text_of_gemma),
         cmocka_unit_test(test_full_is_an_answer),
+        cmocka_unit_test(test_windows_model),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_idle_model),
         cmocka_unit_test(test_assertions_stay_on),
