@@ -386,7 +386,8 @@ bool vocab_adds_blank(const struct vocab *vocab)
 struct slice vocab_text(const struct vocab *vocab, uint32_t previous, uint32_t id)
 {
     struct slice bytes = vocab_bytes(vocab, id);
-    if (!vocab->adds_blank || bytes.bytes[0] != ' ' || vocab->kinds[id] != VOCAB_NORMAL)
+    bool is_piece = vocab->kinds[id] == VOCAB_NORMAL || vocab->kinds[id] == VOCAB_UNUSED;
+    if (!vocab->adds_blank || bytes.bytes[0] != ' ' || !is_piece)
         return bytes;
     bool begins = previous == VOCAB_NONE || vocab->kinds[previous] == VOCAB_CONTROL ||
                   vocab->kinds[previous] == VOCAB_USER_DEFINED;

@@ -7,6 +7,7 @@
 #include "config/base/turns.h"
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_bpe.h"
+#include "engine/text/tokenizer_cache.h"
 #include "engine/text/tokenizer_index.h"
 #include "engine/text/tokenizer_nfc.h"
 #include "engine/text/tokenizer_presplit.h"
@@ -390,6 +391,7 @@ struct tokenizer_encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_presplit_cut *cut; /* NULL for pieces */
     struct tokenizer_bpe_scratch scratch;
+    struct tokenizer_cache cache;
     struct tokenizer_nfc nfc;
     struct tokenizer_spm_work spm;
     struct buffer plain;          /* the text with blanks for U+2581, if it has any */
@@ -431,36 +433,58 @@ static enum status encode_reserve(struct tokenizer_encoding *encoding, size_t co
     return STATUS_OK;
 }
 
-/* Encodes one piece by merging. A byte for which the model has no token is skipped before merging,
- * as the reference implementation of byte-level BPE does without an unknown token. The file's
- * unknown token is not used, because it is often a control token, which text must never become. */
-static enum status encode_piece(struct tokenizer_encoding *encoding, const char *bytes,
-                                size_t length)
+static enum status encode_ids(struct tokenizer_encoding *encoding, const uint32_t *ids,
+                              size_t count)
 {
-    const struct tokenizer *tokenizer = encoding->tokenizer;
-    encoding->steps += 1 + length;
-    if (tokenizer->ignores_merges) {
-        uint32_t id = tokenizer_index_find(&tokenizer->index, (struct slice){bytes, length});
-        if (id != VOCAB_NONE)
-            return encode_id(encoding, id);
-    }
-    TRY(encode_reserve(encoding, length));
-    size_t count = 0;
-    for (size_t i = 0; i < length; i++) {
-        uint32_t id = tokenizer->byte_ids[(unsigned char)bytes[i]];
-        if (id != VOCAB_NONE)
-            encoding->symbols[count++] = id;
-    }
-    /* No token is longer than token_bytes_max, so a piece that cannot fit is not merged. */
-    if (count / tokenizer->token_bytes_max > encoding->capacity - encoding->count)
-        return encode_over(encoding);
-    TRY(tokenizer_bpe_merge(&tokenizer->merges, &encoding->scratch, encoding->symbols, &count));
     if (count > encoding->capacity - encoding->count)
         return encode_over(encoding);
     if (count > 0)
-        memcpy(encoding->ids + encoding->count, encoding->symbols, count * sizeof(*encoding->ids));
+        memcpy(encoding->ids + encoding->count, ids, count * sizeof(*ids));
     encoding->count += count;
     return STATUS_OK;
+}
+
+/* Encodes one piece by merging. A byte for which the model has no token is skipped before merging,
+ * as the reference implementation of byte-level BPE does without an unknown token. The file's
+ * unknown token is not used, because it is often a control token, which text must never become. */
+static enum status encode_merge(struct tokenizer_encoding *encoding, struct slice piece,
+                                size_t *count)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    TRY(encode_reserve(encoding, piece.length));
+    *count = 0;
+    for (size_t i = 0; i < piece.length; i++) {
+        uint32_t id = tokenizer->byte_ids[(unsigned char)piece.bytes[i]];
+        if (id != VOCAB_NONE)
+            encoding->symbols[(*count)++] = id;
+    }
+    /* No token is longer than token_bytes_max, so a piece that cannot fit is not merged. */
+    if (*count / tokenizer->token_bytes_max > encoding->capacity - encoding->count)
+        return encode_over(encoding);
+    return tokenizer_bpe_merge(&tokenizer->merges, &encoding->scratch, encoding->symbols, count);
+}
+
+static enum status encode_piece(struct tokenizer_encoding *encoding, struct slice piece)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    encoding->steps += 1 + piece.length;
+    const struct tokenizer_cache_slot *slot = tokenizer_cache_find(&encoding->cache, piece);
+    if (slot != NULL) {
+        turns_spend(piece.length);
+        return encode_ids(encoding, slot->ids, slot->count);
+    }
+    if (tokenizer->ignores_merges) {
+        uint32_t id = tokenizer_index_find(&tokenizer->index, piece);
+        if (id != VOCAB_NONE) {
+            turns_spend(piece.length);
+            tokenizer_cache_keep(&encoding->cache, piece, &id, 1);
+            return encode_id(encoding, id);
+        }
+    }
+    size_t count;
+    TRY(encode_merge(encoding, piece, &count));
+    tokenizer_cache_keep(&encoding->cache, piece, encoding->symbols, count);
+    return encode_ids(encoding, encoding->symbols, count);
 }
 
 /* Encodes valid UTF-8 without specials. */
@@ -472,7 +496,7 @@ static enum status encode_valid(struct tokenizer_encoding *encoding, struct slic
     tokenizer_presplit_start(encoding->cut, text);
     TRY(tokenizer_presplit_next(encoding->cut, &piece));
     while (piece.length > 0) {
-        TRY(encode_piece(encoding, piece.bytes, piece.length));
+        TRY(encode_piece(encoding, piece));
         TRY(tokenizer_presplit_next(encoding->cut, &piece));
     }
     return STATUS_OK;
@@ -496,7 +520,7 @@ static enum status encode_run(struct tokenizer_encoding *encoding, struct slice 
         while (bad < text.length && utf8_sequence_length(text.bytes + bad, text.length - bad) == 0)
             bad++;
         if (bad > good)
-            TRY(encode_piece(encoding, text.bytes + good, bad - good));
+            TRY(encode_piece(encoding, (struct slice){text.bytes + good, bad - good}));
         at = bad;
     }
     return STATUS_OK;
@@ -633,14 +657,16 @@ static enum status encode_plain(struct tokenizer_encoding *encoding, struct slic
 }
 
 static enum status encode_begin(struct tokenizer_encoding *encoding,
-                                const struct tokenizer *tokenizer)
+                                const struct tokenizer *tokenizer, size_t text_length)
 {
+    bool has_pieces = tokenizer->spm != NULL;
     encoding->tokenizer = tokenizer;
     tokenizer_bpe_scratch_init(&encoding->scratch);
     tokenizer_nfc_init(&encoding->nfc);
-    tokenizer_spm_work_init(&encoding->spm);
+    tokenizer_spm_work_init(&encoding->spm, has_pieces ? text_length : 0);
+    tokenizer_cache_init(&encoding->cache, has_pieces ? 0 : text_length);
     buffer_init(&encoding->plain, SIZE_MAX / 2);
-    if (tokenizer->presplit == NULL)
+    if (has_pieces)
         return STATUS_OK;
     return tokenizer_presplit_begin(&encoding->cut, tokenizer->presplit);
 }
@@ -651,6 +677,7 @@ static void encode_end(struct tokenizer_encoding *encoding)
     tokenizer_bpe_scratch_deinit(&encoding->scratch);
     tokenizer_nfc_deinit(&encoding->nfc);
     tokenizer_spm_work_deinit(&encoding->spm);
+    tokenizer_cache_deinit(&encoding->cache);
     buffer_deinit(&encoding->plain);
     mem_free(encoding->spans);
     mem_free(encoding->symbols);
@@ -662,7 +689,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice tex
 {
     encode_check_spans(text, spans, span_count);
     struct tokenizer_encoding encoding = {.ids = ids, .capacity = capacity};
-    enum status status = encode_begin(&encoding, tokenizer);
+    enum status status = encode_begin(&encoding, tokenizer, text.length);
     if (status == STATUS_OK && tokenizer->spm != NULL)
         status = encode_plain(&encoding, &text, &spans, span_count);
     if (status == STATUS_OK)

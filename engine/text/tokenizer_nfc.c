@@ -121,10 +121,19 @@ static enum status apply_part(struct tokenizer_nfc *nfc, struct slice text, size
     utf8proc_ssize_t left =
         utf8proc_normalize_utf32(nfc->points, (utf8proc_ssize_t)count, NFC_OPTIONS);
     ASSERT(left >= 0);
+    char bytes[1024];
+    size_t length = 0;
     for (utf8proc_ssize_t i = 0; i < left; i++) {
-        char bytes[4];
-        buffer_append(&nfc->bytes, bytes, utf8_encode((uint32_t)nfc->points[i], bytes));
+        if (length > sizeof(bytes) - 4) {
+            buffer_append(&nfc->bytes, bytes, length);
+            length = 0;
+        }
+        if (nfc->points[i] < 0x80)
+            bytes[length++] = (char)nfc->points[i];
+        else
+            length += utf8_encode((uint32_t)nfc->points[i], bytes + length);
     }
+    buffer_append(&nfc->bytes, bytes, length);
     turns_spend((*at - begin) / 4);
     return nfc->bytes.status;
 }

@@ -5,6 +5,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_index.h"
 
@@ -83,8 +84,8 @@ static enum status create_fallback(struct tokenizer_spm *spm, const struct gguf 
     uint32_t id;
     if (gguf_has(gguf, key)) {
         TRY(gguf_get_u32(gguf, key, &id));
-        if (vocab_kind(vocab, id) != VOCAB_CONTROL) /* vocab_create has checked the id */
-            spm->unknown = id;
+        /* vocab_create has checked the id */
+        spm->unknown = vocab_kind(vocab, id) != VOCAB_CONTROL ? id : VOCAB_NONE;
     }
     if (!spm->has_bytes && spm->unknown == VOCAB_NONE)
         FAIL(STATUS_CORRUPT, "the vocabulary has neither all byte tokens nor an unknown token");
@@ -324,15 +325,17 @@ bool tokenizer_spm_has_bytes(const struct tokenizer_spm *spm)
 
 /* --- encoding --- */
 
-void tokenizer_spm_work_init(struct tokenizer_spm_work *work)
+void tokenizer_spm_work_init(struct tokenizer_spm_work *work, size_t text_length)
 {
     *work = (struct tokenizer_spm_work){0};
+    tokenizer_cache_init(&work->cache, text_length);
     tokenizer_bpe_scratch_init(&work->scratch);
 }
 
 void tokenizer_spm_work_deinit(struct tokenizer_spm_work *work)
 {
     tokenizer_bpe_scratch_deinit(&work->scratch);
+    tokenizer_cache_deinit(&work->cache);
     mem_free(work->symbols);
     work->symbols = NULL;
 }
@@ -438,19 +441,46 @@ static enum status encode_symbol(struct encode_output *output, uint32_t symbol, 
     }
 }
 
-/* Merges the part whose symbols are in `work`. It begins at `at`, which is one byte before the text
- * (SIZE_MAX) when a blank was put there. */
-static enum status encode_part(struct encode_output *output, size_t at, size_t count)
+/* Merges the part [begin, end) of the text, whose symbols are in `work`. It begins one byte before
+ * the text (SIZE_MAX) when a blank was put there. */
+static enum status encode_part(struct encode_output *output, size_t begin, size_t end, size_t count)
 {
     struct tokenizer_spm_work *work = output->work;
     const struct tokenizer_spm *spm = output->spm;
+    /* An unknown token depends on what is before it. */
+    bool may_keep = spm->has_bytes && begin != SIZE_MAX;
+    struct slice part = {output->text.bytes + (may_keep ? begin : 0), may_keep ? end - begin : 0};
+    const struct tokenizer_cache_slot *slot = tokenizer_cache_find(&work->cache, part);
+    size_t first = *output->count;
+    if (slot != NULL) {
+        turns_spend(part.length);
+        for (size_t i = 0; i < slot->count; i++)
+            TRY(encode_id(output, slot->ids[i]));
+        return STATUS_OK;
+    }
     /* No token is longer than token_bytes_max, so a part that cannot fit is not merged. */
-    if (spm->has_bytes && count / spm->token_bytes_max > output->capacity - *output->count)
+    if (spm->has_bytes && count / spm->token_bytes_max > output->capacity - first)
         return encode_over(output);
     TRY(tokenizer_bpe_merge(&spm->merges, &work->scratch, work->symbols, &count));
     for (size_t i = 0; i < count; i++)
-        TRY(encode_symbol(output, work->symbols[i], &at));
+        TRY(encode_symbol(output, work->symbols[i], &begin));
+    tokenizer_cache_keep(&work->cache, part, output->ids + first, *output->count - first);
     return STATUS_OK;
+}
+
+/* Returns the character at `at`; `*run` is its length, or 1 where the text is not UTF-8. */
+static struct spm_character encode_character(const struct tokenizer_spm *spm, struct slice text,
+                                             size_t at, size_t *run)
+{
+    unsigned char byte = (unsigned char)text.bytes[at];
+    *run = 1;
+    if (byte < 0x80)
+        return create_look_up(spm, byte);
+    size_t length = utf8_sequence_length(text.bytes + at, text.length - at);
+    if (length == 0)
+        return (struct spm_character){SPM_STRANGE, false};
+    *run = length;
+    return create_look_up(spm, utf8_decode(text.bytes + at, length));
 }
 
 enum status tokenizer_spm_encode(const struct tokenizer_spm *spm, struct tokenizer_spm_work *work,
@@ -469,20 +499,19 @@ enum status tokenizer_spm_encode(const struct tokenizer_spm *spm, struct tokeniz
         begin = SIZE_MAX;
     }
     for (size_t at = 0; at < text.length;) {
-        size_t run = utf8_sequence_length(text.bytes + at, text.length - at);
-        struct spm_character character = {SPM_STRANGE, false};
-        if (run > 0)
-            character = create_look_up(spm, utf8_decode(text.bytes + at, run));
+        size_t run;
+        struct spm_character character = encode_character(spm, text, at, &run);
         bool is_blank = text.bytes[at] == ' ';
         if (is_blank && may_cut) {
-            TRY(encode_part(&output, begin, symbols));
+            TRY(encode_part(&output, begin, at, symbols));
             begin = at;
             symbols = 0;
         }
-        TRY(encode_reserve(work, symbols + 1));
+        if (symbols == work->capacity)
+            TRY(encode_reserve(work, symbols + 1));
         work->symbols[symbols++] = character.symbol;
         may_cut = !is_blank && !character.joins_blank;
-        at += run > 0 ? run : 1;
+        at += run;
     }
-    return encode_part(&output, begin, symbols);
+    return encode_part(&output, begin, text.length, symbols);
 }

@@ -23,6 +23,7 @@
 #include "engine/models/gguf.h"
 #include "engine/models/vocab.h"
 #include "engine/text/tokenizer_bpe.h"
+#include "engine/text/tokenizer_cache.h"
 
 struct tokenizer_spm;
 
@@ -42,10 +43,12 @@ struct tokenizer_spm_work {
     uint32_t *symbols; /* of one part, [capacity] */
     size_t capacity;
     struct tokenizer_bpe_scratch scratch;
+    struct tokenizer_cache cache;
     bool is_behind_unknown; /* the last id was the unknown token: it stands for a whole run */
 };
 
-void tokenizer_spm_work_init(struct tokenizer_spm_work *work);
+/* `text_length` is that of the text, or 0 to remember no words. */
+void tokenizer_spm_work_init(struct tokenizer_spm_work *work, size_t text_length);
 void tokenizer_spm_work_deinit(struct tokenizer_spm_work *work);
 
 /* Encodes text without specials, which stands at the beginning or behind a special; a blank is put

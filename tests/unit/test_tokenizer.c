@@ -439,7 +439,7 @@ static uint64_t hostile_steps(struct slice text, size_t capacity, enum status wa
     struct tokenizer_encoding encoding = {.capacity = capacity};
     encoding.ids = malloc(capacity * sizeof *encoding.ids);
     assert_non_null(encoding.ids);
-    assert_int_equal(encode_begin(&encoding, model_tokenizer), STATUS_OK);
+    assert_int_equal(encode_begin(&encoding, model_tokenizer, 0), STATUS_OK);
     assert_int_equal(encode_text(&encoding, text, &all, 1), want);
     uint64_t steps =
         encoding.steps + encoding.scratch.steps + tokenizer_presplit_steps(encoding.cut);
@@ -464,6 +464,38 @@ static void hostile_texts_cost_n_log_n(void **state)
         if (steps > (uint64_t)HOSTILE_BYTES * (2 * (2 * 21 + 2) + 17 + 4))
             fail_msg("'%s' repeated costs %llu steps", units[i], (unsigned long long)steps);
     }
+}
+
+/* In a long text the ids of pieces are remembered: the same ids as without. */
+static void remembered_pieces_are_the_same(void **state)
+{
+    (void)state;
+    static const char *const words[] = {" the", "\n", "page", " \xc3\xa9t\xc3\xa9",
+                                        "4",    ".",  "\x04", "()"};
+    enum { BYTES = 4 * TOKENIZER_CACHE_TEXT };
+    struct rng rng = {.seed = 9};
+    char *bytes = malloc(BYTES + 8);
+    size_t length = 0;
+    assert_non_null(bytes);
+    while (length < BYTES) {
+        const char *word = words[rng_below(&rng, sizeof words / sizeof words[0])];
+        memcpy(bytes + length, word, strlen(word));
+        length += strlen(word);
+    }
+    struct slice text = {bytes, length};
+    size_t count;
+    uint32_t *ids = encode_all(text, &count);
+    struct tokenizer_encoding encoding = {.capacity = length};
+    encoding.ids = malloc(length * sizeof *encoding.ids);
+    assert_non_null(encoding.ids);
+    assert_int_equal(encode_begin(&encoding, model_tokenizer, 0), STATUS_OK);
+    assert_int_equal(encode_text(&encoding, text, NULL, 0), STATUS_OK);
+    assert_int_equal(encoding.count, count);
+    assert_memory_equal(encoding.ids, ids, count * sizeof *ids);
+    encode_end(&encoding);
+    free(encoding.ids);
+    free(ids);
+    free(bytes);
 }
 
 static void what_cannot_fit_is_not_merged(void **state)
@@ -556,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_normal_form_is_taken),
         cmocka_unit_test(capacity_is_kept),
         cmocka_unit_test(hostile_texts_cost_n_log_n),
+        cmocka_unit_test(remembered_pieces_are_the_same),
         cmocka_unit_test(what_cannot_fit_is_not_merged),
         cmocka_unit_test(what_cannot_fit_is_known_before),
         cmocka_unit_test(every_failing_allocation_is_survived),

@@ -342,17 +342,31 @@ static void runs_of_strange_characters_are_one_unknown_token(void **state)
 
 /* --- bounds --- */
 
+/* Encodes a text, and once more with words remembered: the same ids. */
 static uint64_t encode_steps(const struct tokenizer_spm *spm, struct slice text, size_t *room)
 {
+    struct tokenizer_spm_work again;
+    size_t again_count = 0;
+    uint32_t *again_ids = malloc((2 * text.length + 1) * sizeof *again_ids);
     struct tokenizer_spm_work work;
     size_t count = 0;
     uint32_t *ids = malloc((2 * text.length + 1) * sizeof *ids);
     assert_non_null(ids);
-    tokenizer_spm_work_init(&work);
+    tokenizer_spm_work_init(&work, 0);
     assert_int_equal(tokenizer_spm_encode(spm, &work, text, ids, 2 * text.length + 1, &count),
                      STATUS_OK);
     uint64_t steps = work.scratch.steps;
     *room = work.capacity;
+    assert_non_null(again_ids);
+    tokenizer_spm_work_init(&again, text.length);
+    assert_non_null(again.cache.slots);
+    assert_int_equal(
+        tokenizer_spm_encode(spm, &again, text, again_ids, 2 * text.length + 1, &again_count),
+        STATUS_OK);
+    assert_int_equal(again_count, count);
+    assert_memory_equal(again_ids, ids, count * sizeof *ids);
+    tokenizer_spm_work_deinit(&again);
+    free(again_ids);
     tokenizer_spm_work_deinit(&work);
     free(ids);
     return steps;

@@ -1,6 +1,13 @@
-"""Texts for comparing tokenizers: written ones, and random ones from what tells libraries apart."""
+"""Texts for comparing tokenizers: written ones, and random ones from what tells libraries apart.
 
+usage: texts.py > TEXT      4 MB of mixed text for bench_tokenizer: this project's documents and sources, and words of
+                            many languages
+"""
+
+import pathlib
 import random
+import sys
+import unicodedata
 
 WRITTEN = [
     "", " ", "  ", "\n", "\n\n\n", "\r\n", "\t\tx", "a", " a", "\0", "a\0b", "Hello, world!",
@@ -55,11 +62,12 @@ def prose(rng):
 
 
 def points(rng):
-    """Any assigned-looking characters of the common planes."""
+    """Any characters that Unicode has had for long: the libraries know different versions of it."""
     out = []
     for _ in range(rng.randint(1, 16)):
         point = rng.choice([rng.randrange(0x20, 0x250), rng.randrange(0x250, 0x2100), rng.randrange(0x3000, 0xA000)])
-        out.append(chr(point))
+        if unicodedata.ucd_3_2_0.category(chr(point)) != "Cn":
+            out.append(chr(point))
     return "".join(out)
 
 
@@ -70,3 +78,26 @@ def make(count, seed=1):
     while len(texts) < count:
         texts.append(rng.choice((atoms, atoms, prose, points))(rng))
     return texts[:count]
+
+
+def mixed(size=4_000_000):
+    """Documents, sources and other languages in turns of some hundred bytes: 40, 30 and 30 percent."""
+    root, rng = pathlib.Path(__file__).resolve().parents[3], random.Random(5)
+
+    def read(*patterns):
+        paths = sorted(p for pattern in patterns for p in root.glob(pattern) if "build" not in p.parts)
+        return "\n".join(p.read_text() for p in paths)
+
+    documents, sources = read("*.md", "*/*.md"), read("engine/*/*.c", "tests/e2e/*.py")
+    out, length = [], 0
+    while length < size:
+        way = rng.random()
+        source = documents if way < 0.4 else sources
+        at = rng.randrange(len(source) - 1000)
+        out.append(source[at : at + rng.randint(200, 800)] if way < 0.7 else prose(rng) + prose(rng))
+        length += len(out[-1].encode())
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(mixed())
