@@ -48,6 +48,8 @@ static enum status matrix_pack(struct model *model, struct tensor *tensor, const
                                    ? kernels_experts_weight(model->kernels, out, tensor)
                                    : kernels_weight_create(model->kernels, out, tensor);
     mem_free(codes);
+    if (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED)
+        FAIL(status, "model file: tensor '%s': %s", name, status_note()->message);
     TRY(status);
     if (is_coded) {
         sums->matrices++;
