@@ -10,6 +10,7 @@
 #include "config/base/rng.h"
 #include "engine/bench/bench_report.h"
 #include "engine/bench/bench_speculate.h"
+#include "engine/models/model_int4.h"
 #include "kernels/kernels_step.h"
 
 enum {
@@ -496,8 +497,25 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     return STATUS_OK;
 }
 
-/* Bytes of weights that a decode step reads. With an output layer of its own, a model reads only
- * the embeddings of the step's tokens. */
+/* Returns the bytes of the tensors {columns, rows, experts}; of those that became codes, the same
+ * share of their bytes in the file as of all matrices that did. */
+static uint64_t bench_experts_bytes(const struct bench *bench, const struct model_source *source)
+{
+    const struct model_int4_sums *int4 = &bench->result.int4;
+    double bytes = 0;
+    for (uint32_t i = 0; i < model_source_tensor_count(source); i++) {
+        struct tensor tensor;
+        model_source_tensor_at(source, i, NULL, &tensor);
+        if (tensor.dims[2] > 1 && int4->file_bytes > 0 && model_int4_takes(tensor.type))
+            bytes += (double)tensor.bytes * (double)int4->bytes / (double)int4->file_bytes;
+        else if (tensor.dims[2] > 1)
+            bytes += (double)tensor.bytes;
+    }
+    return (uint64_t)bytes;
+}
+
+/* Bytes of weights that a decode step of one row reads. With an output layer of its own, a model
+ * reads only the embeddings of the step's tokens; with experts, only those that the row uses. */
 static void bench_open_weights(struct bench *bench, const struct model_source *source,
                                const struct model_config *config)
 {
@@ -509,6 +527,11 @@ static void bench_open_weights(struct bench *bench, const struct model_source *s
     bench->result.int4 = *model_int4_sums(bench->model);
     bench->result.step_bytes -= bench->result.int4.file_bytes;
     bench->result.step_bytes += bench->result.int4.bytes;
+    if (config->experts > 0) {
+        bench->result.experts_bytes = bench_experts_bytes(bench, source);
+        bench->result.step_bytes -= bench->result.experts_bytes / config->experts *
+                                    (config->experts - config->experts_used);
+    }
 }
 
 /* Whether most products of weights are of integers, which depends on their types and the kernels:

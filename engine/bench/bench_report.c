@@ -3,10 +3,22 @@
 #include <string.h>
 
 #include "config/base/slice.h"
+#include "kernels/kernels_experts.h"
 
 enum { REPORT_BYTES_MAX = 256 << 10 };
 
 static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
+
+/* Weights that a decode step of `batch` rows reads: more rows use more of the experts. */
+static double report_step_bytes(const struct bench_result *result, uint32_t batch)
+{
+    const struct model_config *config = result->model;
+    if (result->experts_bytes == 0)
+        return (double)result->step_bytes;
+    const double more = kernels_experts_read(config->experts, config->experts_used, batch) -
+                        kernels_experts_read(config->experts, config->experts_used, 1);
+    return (double)result->step_bytes + (double)result->experts_bytes * more / config->experts;
+}
 
 /* Tokens a second at the ceilings of this run. Prefill is bounded by the arithmetic of all layers
  * (of the last one only K and V: the rest runs for one row of a chunk). Decode is bounded by
@@ -17,15 +29,17 @@ static double report_ceiling(const struct bench_result *result, uint32_t batch)
     const struct model_config *config = result->model;
     double attention = (double)config->heads * config->head_dim;
     double kv = (double)config->kv_heads * config->head_dim;
+    double hidden = (double)config->hidden * (config->experts > 0 ? config->experts_used : 1);
     double layers = config->layers * ((double)config->width * (2 * attention + 2 * kv) +
-                                      3.0 * config->width * config->hidden);
-    double last = config->width * (2 * attention + 3.0 * config->hidden);
+                                      3.0 * config->width * hidden);
+    double last = config->width * (2 * attention + 3.0 * hidden);
     double output = (double)config->vocab * config->width;
     double operations = result->is_int8 ? result->ceilings.int8_gops : result->ceilings.f32_gflops;
     if (batch == 0)
         return operations * 1e9 / (2 * (layers - last));
     double by_arithmetic = operations * 1e9 / (2 * (layers + output));
-    double by_reading = result->ceilings.read_gbps_model * 1e9 / (double)result->step_bytes * batch;
+    double by_reading =
+        result->ceilings.read_gbps_model * 1e9 / report_step_bytes(result, batch) * batch;
     return by_arithmetic < by_reading ? by_arithmetic : by_reading;
 }
 

@@ -73,7 +73,8 @@ struct bench_result {
     double ready_seconds; /* from the file's name to packed weights */
     double load;          /* average of the minute before; -1 if the system does not say */
     uint32_t mean_context;
-    uint64_t step_bytes; /* weights read by a decode step */
+    uint64_t step_bytes;    /* weights read by a decode step of one row */
+    uint64_t experts_bytes; /* weights of all experts of all layers; 0 without experts */
     struct model_int4_sums int4;
     size_t token_bytes; /* of KV pages, for each token */
     bool is_int8;       /* of most products of weights: the ceiling of integers counts */

@@ -138,6 +138,25 @@ static void test_ceilings_of_the_rates(void **state)
     assert_says("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": 10.000, ");
 }
 
+/* Two of four experts: the same products as one of twice the size. A step of two rows reads three
+ * experts on average, one more than a step of one row. */
+static void test_ceilings_with_experts(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    struct model_config config = model;
+    config.experts = 4;
+    config.experts_used = 2;
+    config.hidden /= 2;
+    result.model = &config;
+    result.step_bytes = (1 << 20) - (1 << 18);
+    result.experts_bytes = 1 << 20;
+    result.options.is_json = true;
+    print(&result);
+    assert_says("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": 5.000, "
+                "\"decode_tokens_per_second\": {\"2\": 10.486}}}\n");
+}
+
 /* 100,000 operations of bytes at 4 a ns and 50,000 of floats at 2 want the same ports in turn. */
 static void test_both_kinds_of_products(void **state)
 {
@@ -230,10 +249,15 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_of_operations),  cmocka_unit_test(test_ceilings_of_the_rates),
-        cmocka_unit_test(test_table_of_operations), cmocka_unit_test(test_both_kinds_of_products),
-        cmocka_unit_test(test_others_unknown),      cmocka_unit_test(test_captures_of_a_device),
-        cmocka_unit_test(test_not_asked_for),       cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_json_of_operations),
+        cmocka_unit_test(test_ceilings_of_the_rates),
+        cmocka_unit_test(test_ceilings_with_experts),
+        cmocka_unit_test(test_table_of_operations),
+        cmocka_unit_test(test_both_kinds_of_products),
+        cmocka_unit_test(test_others_unknown),
+        cmocka_unit_test(test_captures_of_a_device),
+        cmocka_unit_test(test_not_asked_for),
+        cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
