@@ -244,10 +244,13 @@
 #define LIMIT_TEMPLATE_BYTES        65536
 #define LIMIT_TEMPLATE_STEPS        1000000
 #define LIMIT_TEMPLATE_OUTPUT_BYTES (8 * 1024 * 1024)
-#define LIMIT_TEMPLATE_NODES        16384 /* instructions; each needs at least a byte of template */
-#define LIMIT_TEMPLATE_DEPTH        32    /* of statements, and of operators in one expression */
-#define LIMIT_TEMPLATE_NAMES        64    /* variables; a render keeps their values for each loop */
-#define LIMIT_TEMPLATE_NUMBER_BYTES 65536 /* digits of numbers joined to strings in one render */
+#define LIMIT_TEMPLATE_VALUE_BYTES  (64 * 1024 * 1024) /* of one render; JSON takes 4 of a byte */
+#define LIMIT_TEMPLATE_VALUE_DEPTH  128                /* lists inside each other; sizes C stacks */
+#define LIMIT_TEMPLATE_NODES        32768  /* instructions; each has at least a byte of template */
+#define LIMIT_TEMPLATE_DEPTH        32     /* of statements, of brackets; arguments of one call */
+#define LIMIT_TEMPLATE_NAMES        256    /* variables, and scopes; a long template has some 90 */
+#define LIMIT_TEMPLATE_CALLS        64     /* macros inside each other, as over a tool's schema */
+#define LIMIT_TEMPLATE_RANGE        100000 /* numbers of one range, as in jinja2's sandbox */
 
 /* --- tokenizers --- */
 /* Backtracks of one match of a pre-split, beside four for each byte that is left of the text: a

@@ -102,10 +102,15 @@ bool chat_template_writes(const struct chat_template *chat_template, struct slic
 }
 
 enum status chat_template_render(const struct chat_template *chat_template,
-                                 const struct chat_template_args *args, struct buffer *out,
-                                 struct tokenizer_span *spans, size_t span_capacity,
-                                 size_t *span_count)
+                                 const struct chat_template_args *args,
+                                 struct chat_template_text *out)
 {
-    return chat_template_eval_run(&chat_template->program, args, out, spans, span_capacity,
-                                  span_count, NULL);
+    return chat_template_eval_run(&chat_template->program, args, out, NULL);
+}
+
+void chat_template_text_free(struct chat_template_text *text)
+{
+    buffer_deinit(&text->bytes);
+    mem_free(text->spans);
+    *text = (struct chat_template_text){0};
 }

@@ -1,9 +1,10 @@
-/* chat_template: the model's own chat template, in a bounded subset of Jinja, interpreted.
+/* chat_template: the model's own chat template: all of Jinja that such templates use, interpreted.
  *
  * Owns:     the parsed template.
  * Thread:   compiled at start; rendered from any thread.
- * Cost:     bounded: LIMIT_TEMPLATE_STEPS steps, LIMIT_TEMPLATE_OUTPUT_BYTES of output.
- * Not here: tokens (tokenizer). Only listed attributes and filters can be used.
+ * Cost:     bounded: LIMIT_TEMPLATE_STEPS steps, LIMIT_TEMPLATE_OUTPUT_BYTES of output and
+ *           LIMIT_TEMPLATE_VALUE_BYTES of values.
+ * Not here: tokens (tokenizer), how a template is used for a request (prepare).
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 
 struct chat_template;
 
-/* Compiles a template. UNSUPPORTED names construct and line ("line 3: filter 'tojson' is not
+/* Compiles a template. UNSUPPORTED names construct and line ("line 3: filter 'abc' is not
  * supported"); CORRUPT for wrong syntax, LIMIT when it is too large, NO_MEMORY. */
 enum status chat_template_compile(struct chat_template **out, struct slice source);
 void chat_template_destroy(struct chat_template *chat_template);
@@ -22,11 +23,10 @@ void chat_template_destroy(struct chat_template *chat_template);
  * message makes it write. */
 bool chat_template_writes(const struct chat_template *chat_template, struct slice text);
 
-/* Renders into `out`, and lists the spans that are the template's own text, in rising order
- * and joined where they touch: control tokens may be matched only there. `spans` has room
- * for `span_capacity`; LIMIT beyond. INVALID when the template raises an exception or
- * misuses a value. */
+/* Renders a chat. INVALID when the template raises an exception or misuses a value, TEMPLATE_LIMIT
+ * when it goes over a bound; messages begin with "chat template, line N: ". The caller frees `out`,
+ * also after a failure, when it is empty. */
 enum status chat_template_render(const struct chat_template *chat_template,
-                                 const struct chat_template_args *args, struct buffer *out,
-                                 struct tokenizer_span *spans, size_t span_capacity,
-                                 size_t *span_count);
+                                 const struct chat_template_args *args,
+                                 struct chat_template_text *out);
+void chat_template_text_free(struct chat_template_text *text);

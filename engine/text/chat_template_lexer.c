@@ -196,6 +196,41 @@ static enum status next_operator(struct chat_template_lexer *lexer,
     return STATUS_OK;
 }
 
+static bool next_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Returns the bytes of a number. Behind a point it is an index: x.0.1 has no float. */
+static size_t next_number(const struct chat_template_lexer *lexer,
+                          enum chat_template_lexer_kind *kind)
+{
+    size_t length = 0;
+    bool is_index = lexer->at > 0 && lexer->source.bytes[lexer->at - 1] == '.';
+    *kind = CHAT_TEMPLATE_LEXER_INTEGER;
+    while (next_is_digit(next_peek(lexer, length)) || next_peek(lexer, length) == '_')
+        length++;
+    if (is_index)
+        return length;
+    if (next_peek(lexer, length) == '.' && next_is_digit(next_peek(lexer, length + 1))) {
+        *kind = CHAT_TEMPLATE_LEXER_FLOAT;
+        length++;
+        while (next_is_digit(next_peek(lexer, length)) || next_peek(lexer, length) == '_')
+            length++;
+    }
+    size_t sign = next_peek(lexer, length + 1) == '+' || next_peek(lexer, length + 1) == '-';
+    if ((next_peek(lexer, length) | 0x20) == 'e' &&
+        next_is_digit(next_peek(lexer, length + 1 + sign))) {
+        *kind = CHAT_TEMPLATE_LEXER_FLOAT;
+        length += 1 + sign;
+        while (next_is_digit(next_peek(lexer, length)))
+            length++;
+    }
+    while (next_is_name(next_peek(lexer, length), false)) /* such as 12ab: no number */
+        length++;
+    return length;
+}
+
 static enum status next_inside(struct chat_template_lexer *lexer,
                                struct chat_template_lexer_token *out)
 {
@@ -215,11 +250,7 @@ static enum status next_inside(struct chat_template_lexer *lexer,
             length++;
         out->kind = CHAT_TEMPLATE_LEXER_NAME;
     } else if (first >= '0' && first <= '9') {
-        while (next_is_name(next_peek(lexer, length), false))
-            length++;
-        if (next_peek(lexer, length) == '.' && next_is_name(next_peek(lexer, length + 1), false))
-            FAIL(STATUS_UNSUPPORTED, "line %u: a number with a point is not supported", out->line);
-        out->kind = CHAT_TEMPLATE_LEXER_INTEGER;
+        length = next_number(lexer, &out->kind);
     } else {
         return next_operator(lexer, out);
     }

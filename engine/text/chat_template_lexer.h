@@ -27,6 +27,7 @@ enum chat_template_lexer_kind {
     CHAT_TEMPLATE_LEXER_NAME,
     CHAT_TEMPLATE_LEXER_STRING, /* the text between the quotes, with its escapes */
     CHAT_TEMPLATE_LEXER_INTEGER,
+    CHAT_TEMPLATE_LEXER_FLOAT,
     CHAT_TEMPLATE_LEXER_OPERATOR, /* == != <= >= // ** and + - * / % ~ < > ( ) [ ] { } . , : | = */
 };
 
@@ -47,7 +48,7 @@ struct chat_template_lexer {
 void chat_template_lexer_init(struct chat_template_lexer *lexer, struct slice source);
 
 /* The next token. CORRUPT for a tag, comment or string that is not closed, or a character that is
- * not allowed there; UNSUPPORTED for a number with a point. Messages begin with "line N: ". */
+ * not allowed there. Messages begin with "line N: ". */
 enum status chat_template_lexer_next(struct chat_template_lexer *lexer,
                                      struct chat_template_lexer_token *out);
 

@@ -2,20 +2,21 @@
  *
  * Owns:     the parser's own state; the caller owns the program.
  * Thread:   one, at start.
- * Cost:     O(bytes); no recursion: a stack of operators for expressions, a stack for statements.
- * Not here: tags and white space (chat_template_lexer), running (chat_template_eval).
+ * Cost:     O(bytes); statements nest on a stack of their own.
+ * Not here: tags and white space (chat_template_lexer), expressions (template_expression),
+ *           running (chat_template_eval).
  *
- * The subset:
+ * All of Jinja that chat templates use:
  *
- *     statements   for · if, elif, else · set · {{ … }} · raise_exception(…)
- *     values       literals · names · x['k'] · x[0] · x.k
- *     operators    == != < <= > >= · in, not in · + - % ~ · and, or, not
- *     tests        is, is not: defined, undefined, none, string
- *     filters      those of chat_filters.def
- *     loops        loop.first .last .index .index0 .length
+ *     statements   if, elif, else · for with if and else, break, continue · set, also of a block
+ *                  and of a namespace's attribute · macro · call · filter · generation · {{ … }}
+ *     expressions  all operators, tests, filters, slices, calls, literals (template_expression)
+ *     tables       template_filters.def, template_tests.def, template_methods.def,
+ *                  template_functions.def
  *
  * Everything else is refused here, by name and line, so a template that compiles has no unknown
- * construct.
+ * construct: inheritance and includes, `with`, `do`, recursive loops, `*` before arguments, macros
+ * inside of other statements than if.
  */
 #pragma once
 

@@ -53,21 +53,15 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
                          uint32_t **ids, size_t *count)
 {
     enum status status = STATUS_OK;
-    struct buffer text;
-    /* A template's own text is before and after each value that it inserts: room for eight runs. */
-    size_t span_capacity = 8 * (message_count + 2);
-    struct tokenizer_span *spans = NULL;
+    struct chat_template_text text = {0};
     struct chat_message *copies = NULL;
-    size_t span_count = 0;
     if (model->chat_template == NULL)
         FAIL(STATUS_UNSUPPORTED, "this model has no chat template: use completions");
-    buffer_init(&text, LIMIT_TEMPLATE_OUTPUT_BYTES);
-    spans = mem_zalloc(span_capacity, sizeof(*spans));
     copies = mem_zalloc(message_count + 1, sizeof(*copies));
-    if (spans == NULL || copies == NULL)
-        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu messages", message_count);
+    if (copies == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for %zu messages", message_count);
     for (size_t i = 0; i < message_count; i++)
-        copies[i] = (struct chat_message){messages[i].role, messages[i].content};
+        copies[i] = (struct chat_message){.role = messages[i].role, .content = messages[i].content};
     const struct chat_template_args args = {
         .messages = copies,
         .message_count = message_count,
@@ -75,14 +69,12 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
         .bos_token = chat_token_text(model->vocab, vocab_bos(model->vocab)),
         .eos_token = chat_token_text(model->vocab, vocab_eos(model->vocab)),
     };
-    TRY_OUT(chat_template_render(model->chat_template, &args, &text, spans, span_capacity,
-                                 &span_count));
-    TRY_OUT(prepare_text_encode(model, buffer_slice(&text), spans, span_count, VOCAB_NONE, ids_max,
-                                ids, count));
+    TRY_OUT(chat_template_render(model->chat_template, &args, &text));
+    TRY_OUT(prepare_text_encode(model, buffer_slice(&text.bytes), text.spans, text.span_count,
+                                VOCAB_NONE, ids_max, ids, count));
 out:
     mem_free(copies);
-    mem_free(spans);
-    buffer_deinit(&text);
+    chat_template_text_free(&text);
     return status;
 }
 

@@ -24,6 +24,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_CHANGED] = {412, TYPE_REQUEST, "revision_mismatch", 0, true},
     [STATUS_REUSED] = {422, TYPE_REQUEST, "idempotency_key_reused", 0, true},
     [STATUS_LIMIT] = {413, TYPE_REQUEST, "request_too_large", 0, false},
+    [STATUS_TEMPLATE_LIMIT] = {400, TYPE_REQUEST, "template_limit", 0, false},
     [STATUS_CONTEXT_LENGTH] = {400, TYPE_REQUEST, "context_length_exceeded", 0, false},
     [STATUS_KEY_MISSING] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
     [STATUS_KEY_INVALID] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},

@@ -1,7 +1,8 @@
 /* fuzz_chat_template: any template over any messages is refused or rendered within the bounds, with
  * the messages' content outside of the spans.
  *
- * Input: template, NUL, then role, NUL, content, NUL … of up to eight messages. */
+ * Input: template, NUL, tools as JSON, NUL, then role, NUL, content, NUL … of up to eight messages,
+ * of which one without a role is a message as JSON. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-enum { MESSAGES = 8, SPANS = 256 };
+enum { MESSAGES = 8 };
 
 /* Returns the text up to the next NUL and moves `rest` behind it. */
 static struct slice take(struct slice *rest)
@@ -24,14 +25,15 @@ static struct slice take(struct slice *rest)
     return taken;
 }
 
-static void check_spans(const struct buffer *out, const struct tokenizer_span *spans, size_t count)
+static void check_spans(const struct chat_template_text *out)
 {
+    const struct tokenizer_span *spans = out->spans;
     size_t end = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < out->span_count; i++) {
         ASSERT(i == 0 || spans[i].offset > end); /* touching spans are joined */
         ASSERT(spans[i].length > 0);
         end = spans[i].offset + spans[i].length;
-        ASSERT(end <= out->length);
+        ASSERT(end <= out->bytes.length);
     }
 }
 
@@ -39,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct slice rest = {(const char *)bytes, length};
     struct slice source = take(&rest);
-    struct chat_message messages[MESSAGES];
+    struct slice tools = take(&rest);
+    struct chat_message messages[MESSAGES] = {0};
     size_t message_count = 0;
     struct chat_template *chat_template;
     if (chat_template_compile(&chat_template, source) != STATUS_OK) {
@@ -49,24 +52,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     }
     while (rest.length > 0 && message_count < MESSAGES) {
         messages[message_count].role = take(&rest);
-        messages[message_count++].content = take(&rest);
+        struct chat_message *message = &messages[message_count++];
+        *(message->role.length > 0 ? &message->content : &message->json) = take(&rest);
     }
     struct chat_template_args args = {.messages = messages,
                                       .message_count = message_count,
+                                      .tools = tools,
                                       .add_generation_prompt = (length & 1) != 0,
                                       .bos_token = SLICE("<s>"),
                                       .eos_token = SLICE("</s>")};
-    struct tokenizer_span spans[SPANS];
-    size_t span_count;
-    struct buffer out;
-    buffer_init(&out, LIMIT_TEMPLATE_OUTPUT_BYTES);
-    enum status status =
-        chat_template_render(chat_template, &args, &out, spans, SPANS, &span_count);
-    if (status == STATUS_OK)
-        check_spans(&out, spans, span_count);
+    struct chat_template_text out;
+    if (chat_template_render(chat_template, &args, &out) == STATUS_OK)
+        check_spans(&out);
     else
-        ASSERT(span_count == 0);
-    buffer_deinit(&out);
+        ASSERT(out.span_count == 0);
+    chat_template_text_free(&out);
     chat_template_destroy(chat_template);
     return 0;
 }

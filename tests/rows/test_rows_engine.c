@@ -1,8 +1,9 @@
 /* test_rows_engine: an engine whose tables have rows that the product's do not (CMakeLists.txt): a
  * weight type and a chat filter. Each is a row and the function that it asks for; the type computes
  * in every kernel table, the filter in every template, and what has no row is refused. */
-#include "engine/text/chat_filter.h"
 #include "engine/text/chat_template.h"
+#include "engine/text/template_filter.h"
+#include "engine/text/template_string.h"
 #include "kernels/types/types.h"
 #include "tests/unit/kernels_kit.h"
 
@@ -71,39 +72,28 @@ static void test_a_type_is_told(void **state)
 /* --- a chat filter --- */
 
 /* The row's function: a string twice. */
-enum status chat_filter_spare(struct eval *eval, struct eval_value value, struct eval_value *out)
+enum status template_filter_spare(struct template_run *run, const struct template_args *args,
+                                  struct template_value *out)
 {
-    struct eval_value string;
-    TRY(chat_template_run_to_string(eval, value, &string));
-    TRY(chat_template_run_charge(eval, chat_template_run_length(eval, string)));
-    *out = (struct eval_value){
-        .kind = EVAL_STRING, .count = 2 * string.count, .first = eval->piece_count};
-    for (uint32_t i = 0; i < out->count; i++)
-        TRY(chat_template_run_add_piece(eval, eval->pieces[string.first + i % string.count]));
-    return STATUS_OK;
+    TRY(template_run_charge(run, template_string_length(run, args->value)));
+    return template_string_add(run, args->value, args->value, out);
 }
 
 static void test_a_filter_is_used(void **state)
 {
     (void)state;
     struct chat_template *template = NULL;
-    struct tokenizer_span spans[8];
-    size_t span_count = 0;
-    const struct chat_message message = {SLICE("user"), SLICE(" ab ")};
+    const struct chat_message message = {SLICE("user"), SLICE(" ab "), {NULL, 0}};
     const struct chat_template_args args = {.messages = &message, .message_count = 1};
-    struct buffer out;
-    buffer_init(&out, 4096);
+    struct chat_template_text out;
     assert_int_equal(
         chat_template_compile(&template, SLICE("<{{ messages[0].content | trim | spare }}>")),
         STATUS_OK);
-    assert_int_equal(chat_template_render(template, &args, &out, spans,
-                                          sizeof spans / sizeof spans[0], &span_count),
-                     STATUS_OK);
-    buffer_append_char(&out, '\0');
-    assert_string_equal(out.bytes, "<abab>");
-    assert_int_equal(span_count, 2); /* the brackets alone are the template's */
+    assert_int_equal(chat_template_render(template, &args, &out), STATUS_OK);
+    assert_string_equal(out.bytes.bytes, "<abab>");
+    assert_int_equal(out.span_count, 2); /* the brackets alone are the template's */
+    chat_template_text_free(&out);
     chat_template_destroy(template);
-    buffer_deinit(&out);
 }
 
 static void test_another_filter_is_refused(void **state)

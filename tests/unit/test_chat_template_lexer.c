@@ -19,8 +19,9 @@ static void expect(const char *source, const char *want)
     got[0] = '\0';
     do {
         assert_int_equal(chat_template_lexer_next(&lexer, &token), STATUS_OK);
-        static const char *const before[] = {"", "<", "{{ ", " }}", "{% ", " %}", "", "'", "", ""};
-        static const char *const after[] = {"", ">", "", "", "", "", " ", "' ", " ", " "};
+        static const char *const before[] = {"", "<", "{{ ", " }}", "{% ", " %}",
+                                             "", "'", "",    "",    ""};
+        static const char *const after[] = {"", ">", "", "", "", "", " ", "' ", " ", " ", " "};
         length +=
             (size_t)snprintf(got + length, sizeof got - length, "%s%.*s%s", before[token.kind],
                              (int)token.text.length, token.text.length > 0 ? token.text.bytes : "",
@@ -89,7 +90,34 @@ static void bad_source_is_refused(void **state)
     expect_error("{{ 'abc\\", STATUS_CORRUPT, "a string is not closed");
     expect_error("{{ a ? b }}", STATUS_CORRUPT, "0x3f");
     expect_error("{{ \xc3\xa9 }}", STATUS_CORRUPT, "0xc3");
-    expect_error("{{ 1.5 }}", STATUS_UNSUPPORTED, "a number with a point");
+}
+
+/* A point between digits makes a number a float, but for indices: x.0.1 */
+static void numbers_end_where_they_do_in_python(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        enum chat_template_lexer_kind kind;
+        const char *text;
+    } cases[] = {
+        {"{{ 12 }}", CHAT_TEMPLATE_LEXER_INTEGER, "12"},
+        {"{{ 1_000 }}", CHAT_TEMPLATE_LEXER_INTEGER, "1_000"},
+        {"{{ 1.5 }}", CHAT_TEMPLATE_LEXER_FLOAT, "1.5"},
+        {"{{ 1.5e-3 }}", CHAT_TEMPLATE_LEXER_FLOAT, "1.5e-3"},
+        {"{{ 2e10 }}", CHAT_TEMPLATE_LEXER_FLOAT, "2e10"},
+        {"{{ 1.x }}", CHAT_TEMPLATE_LEXER_INTEGER, "1"},
+        {"{{ 1ab }}", CHAT_TEMPLATE_LEXER_INTEGER, "1ab"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chat_template_lexer lexer;
+        struct chat_template_lexer_token token;
+        chat_template_lexer_init(&lexer, slice_of(cases[i].source));
+        assert_int_equal(chat_template_lexer_next(&lexer, &token), STATUS_OK);
+        assert_int_equal(chat_template_lexer_next(&lexer, &token), STATUS_OK);
+        assert_int_equal(token.kind, cases[i].kind);
+        assert_true(slice_is(token.text, cases[i].text));
+    }
 }
 
 static void lines_are_counted(void **state)
@@ -149,6 +177,7 @@ int main(void)
         cmocka_unit_test(space_goes_as_in_jinja),
         cmocka_unit_test(ends_inside_brackets_and_strings_are_none),
         cmocka_unit_test(bad_source_is_refused),
+        cmocka_unit_test(numbers_end_where_they_do_in_python),
         cmocka_unit_test(lines_are_counted),
         cmocka_unit_test(escapes_are_pythons),
     };
