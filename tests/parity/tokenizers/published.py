@@ -53,6 +53,7 @@ def to_bytes():
 
 ROWS = {
     "gpt-2": lambda: gpt2(),
+    "olmo": lambda: gpt2(),
     "smollm": lambda: S([digits(), gpt2()]),
     "starcoder": lambda: S([digits(), gpt2()]),
     "llama-bpe": lambda: S([split(LLAMA), to_bytes()]),
@@ -73,7 +74,7 @@ ROWS = {
         split(r"\s+$"), split(EAST), digits(), to_bytes()]),
 }  # fmt: skip
 IGNORES_MERGES = {"llama-bpe", "tekken"}
-NFC = {"qwen2", "qwen35"}
+NFC = {"olmo", "qwen2", "qwen35"}
 
 
 def normalizer(row):

@@ -192,6 +192,8 @@ def pieces_file(folder, name):
 # Name, function and the name of the file or of the data it reads.
 REFERENCES = {
     "gpt-2": (merges_file("gpt-2"), "ggml-vocab-gpt-2.gguf"),
+    # OLMo's own vocabulary is GPT-NeoX's with other added tokens.
+    "olmo, with GPT-NeoX's vocabulary": (merges_file("olmo"), "ggml-vocab-gpt-neox.gguf"),
     "starcoder": (merges_file("starcoder"), "ggml-vocab-starcoder.gguf"),
     "llama-bpe, tokenizers": (merges_file("llama-bpe"), "ggml-vocab-llama-bpe.gguf"),
     "llama-bpe, tiktoken": (llama_ranks, "llama3/tokenizer.model"),
