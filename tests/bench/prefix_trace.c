@@ -1,20 +1,24 @@
-/* prefix_trace: hit rates of the prefix tree and its eviction, compared with plain leaf-LRU.
+/* prefix_trace: hit rates of the prefix tree and its eviction, compared with plain leaf-LRU; and of
+ * the cache with window units, compared with pages of all layers.
  *
  * usage: prefix_trace [FILE]     a trace in Mooncake's format: one JSON object on each line, where
- *                                only "hash_ids" is read: blocks of 512 tokens. Equal ids mean
- *                                equal prefixes. Without FILE, a generator with the statistics of
- *                                that trace
+ *                                "hash_ids" is read, blocks of 512 tokens, and "input_length", by
+ *                                which the last one may be shorter. Equal ids mean equal prefixes.
+ *                                Without FILE, a generator with the statistics of that trace
  *
  * A node of the tree stands for one block. Capacities are 1, 3 and 10 times 2,000 blocks: the 1.0 M
  * tokens of f16 KV that an 8B model leaves room for on a device of 141 GB. Prints a JSON line for
- * each. Exits with 1 when the tree's hit rate is below plain leaf-LRU's, or when a flood of one
- * tenant takes the cache of another. */
+ * each. The cache with window units has the shape of Gemma 3 270M: 3 layers that read all tokens,
+ * 15 with a window of 512, and a tenth of the bytes that all blocks need in all layers. Exits with
+ * 1 when the tree's hit rate is below plain leaf-LRU's, when a flood of one tenant takes the cache
+ * of another, or when window units find less than UNITS_GAIN times what whole pages find. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
+#include "engine/sequence/sequence.h"
 #include "radix/radix_tree.h"
 
 enum {
@@ -24,12 +28,20 @@ enum {
     SYMBOLS = 16,
     BLOCKS_1X = 2000,
     GENERATED = 4000,
+    BLOCK_TOKENS = 512,
+    PAGE = 64,        /* tokens of a page that stands for a block of 512: a window is one page */
+    WINDOW_UNITS = 5, /* 15 layers in units of 3 */
+    MEMORY_PERCENT = 10,
 };
+
+/* What window units must find, divided by what pages of all layers find. */
+static const double UNITS_GAIN = 1.7;
 
 struct request {
     uint32_t tenant;
     uint32_t count;
     uint32_t *ids; /* [count] */
+    uint32_t last; /* tokens of the last block */
 };
 
 struct trace {
@@ -60,7 +72,7 @@ static void trace_add(struct trace *trace, uint32_t tenant, const uint32_t *ids,
 {
     must(trace->count < REQUESTS_MAX, "there are too many requests");
     struct request *request = &trace->requests[trace->count++];
-    *request = (struct request){.tenant = tenant, .count = count};
+    *request = (struct request){.tenant = tenant, .count = count, .last = BLOCK_TOKENS};
     request->ids = mem_alloc(count * sizeof(*ids) + 1);
     must(request->ids != NULL, "no memory");
     memcpy(request->ids, ids, count * sizeof(*ids));
@@ -75,7 +87,7 @@ static void trace_free(struct trace *trace)
 
 static void trace_read_line(struct trace *trace, const char *line)
 {
-    uint32_t ids[BLOCKS_MAX];
+    uint32_t ids[BLOCKS_MAX] = {0};
     uint32_t count = 0;
     const char *at = strstr(line, "\"hash_ids\"");
     must(at != NULL && (at = strchr(at, '[')) != NULL, "a line has no hash_ids");
@@ -87,6 +99,10 @@ static void trace_read_line(struct trace *trace, const char *line)
         at = end + strspn(end, ", ");
     }
     trace_add(trace, 0, ids, count);
+    at = strstr(line, "\"input_length\":");
+    const unsigned long tokens = at != NULL ? strtoul(strchr(at, ':') + 1, NULL, 10) : 0;
+    if (count > 0 && tokens > (count - 1) * BLOCK_TOKENS && tokens < count * BLOCK_TOKENS)
+        trace->requests[trace->count - 1].last = (uint32_t)tokens % BLOCK_TOKENS;
 }
 
 static void trace_read(struct trace *trace, const char *path)
@@ -273,6 +289,90 @@ static struct hits lru_run(const struct trace *trace, uint32_t capacity)
     return hits;
 }
 
+/* --- the cache with window units: the real pool, tree and tails, without keys and values --- */
+
+/* Tokens of a request's prompt. A block is a page, and its last block may be shorter. */
+static uint32_t units_tokens(const struct request *request, uint32_t *out)
+{
+    const uint32_t last = (request->last + BLOCK_TOKENS / PAGE - 1) / (BLOCK_TOKENS / PAGE);
+    const uint32_t count = (request->count - 1) * PAGE + last;
+    for (uint32_t i = 0; i <= count; i++) /* one more is computed in any case */
+        out[i] = (uint32_t)rng_at(7, i < count ? request->ids[i / PAGE] : IDS_MAX, i % PAGE);
+    return count;
+}
+
+static void units_request(struct prefix_cache *cache, struct sequence *sequence,
+                          const struct request *request, struct hits *hits)
+{
+    static const struct engine_domain domain = {{1}};
+    const struct prefix_view view = {.domain = &domain, .weight = 100};
+    struct kv_pool *pool = cache->pool;
+    struct prefix_match match;
+    const uint32_t count = units_tokens(request, sequence->tokens);
+    sequence->domain = domain;
+    sequence->computed = prefix_cache_take(cache, &view, sequence->tokens, count + 1,
+                                           sequence->pages, &sequence->page_count, &match);
+    sequence->window_page = kv_pool_window_page(pool, sequence->computed);
+    hits->blocks[0] += request->count;
+    hits->found[0] += match.pages + (match.tokens == count && match.rest_tokens > 0);
+    sequence_keep_tail(sequence, pool, match.pages * PAGE);
+    const uint32_t fork = match.tokens + match.window_lost;
+    while (sequence->computed < count) {
+        const uint32_t page = sequence->computed / PAGE;
+        const uint32_t before = sequence->computed;
+        const uint32_t end = (page + 1) * PAGE < count ? (page + 1) * PAGE : count;
+        must(prefix_cache_make_room(cache, kv_pool_page_units(pool)), "a request has no room");
+        sequence_grow(sequence, pool, end);
+        sequence->computed = end;
+        if (end % PAGE == 0)
+            prefix_cache_insert(cache, &view, sequence->tokens, page, 1, sequence->pages);
+        if (before < fork && fork <= end)
+            sequence_keep_tail(sequence, pool, fork);
+        if (end == count)
+            sequence_keep_tail(sequence, pool, end);
+        sequence_advance(sequence, pool);
+    }
+    if (match.tokens < count && count % PAGE > 0)
+        prefix_cache_insert_rest(cache, &view, sequence->tokens, count,
+                                 sequence->pages[count / PAGE], false);
+    sequence_drop_pages(sequence, pool);
+}
+
+/* Replays the trace in memory of `units` units, of which a page inside a window has 1 + more. */
+static struct hits units_run(const struct trace *trace, uint32_t units, uint32_t more)
+{
+    static uint32_t tokens[(BLOCKS_MAX + 1) * PAGE];
+    static page_id pages[BLOCKS_MAX + 1];
+    struct sequence sequence = {.tokens = tokens, .pages = pages};
+    struct hits hits = {0};
+    struct kernels *kernels;
+    struct kv_layout layout;
+    struct kv_pool pool;
+    struct prefix_cache cache;
+    const struct kernels_options options = {
+        .isa = "ref", .threads = 1, .rows_max = 1, .cols_max = 64};
+    const uint32_t context = (BLOCKS_MAX + 1) * PAGE;
+    must(kernels_create(&kernels, &options) == STATUS_OK, "no kernels");
+    must(kernels_kv_layout(kernels, KV_TYPE_F16, PAGE, 1, 1, 1, &layout) == STATUS_OK, "no layout");
+    layout.window_units = more;
+    layout.window = more > 0 ? PAGE : 0;
+    must(kv_pool_init(&pool, kernels, &layout, (uint64_t)units * layout.page_bytes, context) ==
+             STATUS_OK,
+         "the memory is too small");
+    must(prefix_cache_init(&cache,
+                           &(struct prefix_cache_options){
+                               .kernels = kernels, .pool = &pool, .context = context, .seed = 1}) ==
+             STATUS_OK,
+         "no memory for the cache");
+    for (uint32_t i = 0; i < trace->count; i++)
+        units_request(&cache, &sequence, &trace->requests[i], &hits);
+    must(prefix_cache_check(&cache), "the cache is broken");
+    prefix_cache_deinit(&cache);
+    kv_pool_deinit(&pool);
+    kernels_destroy(kernels);
+    return hits;
+}
+
 /* --- what is shown --- */
 
 static double rate(const struct hits *hits, uint32_t tenant)
@@ -307,6 +407,39 @@ static bool show_capacities(const char *path)
     return is_good;
 }
 
+static uint32_t blocks_of(const struct trace *trace)
+{
+    bool *is_known = mem_zalloc(IDS_MAX, sizeof(*is_known));
+    uint32_t blocks = 0;
+    must(is_known != NULL, "no memory");
+    for (uint32_t i = 0; i < trace->count; i++)
+        for (uint32_t b = 0; b < trace->requests[i].count; b++) {
+            blocks += !is_known[trace->requests[i].ids[b]];
+            is_known[trace->requests[i].ids[b]] = true;
+        }
+    mem_free(is_known);
+    return blocks;
+}
+
+static bool show_units(const char *path)
+{
+    struct trace *trace = mem_zalloc(1, sizeof(*trace));
+    must(trace != NULL, "no memory");
+    if (path != NULL)
+        trace_read(trace, path);
+    else
+        trace_generate(trace);
+    const uint32_t pages = blocks_of(trace) * MEMORY_PERCENT / 100;
+    const struct hits whole = units_run(trace, pages, 0);
+    const struct hits units = units_run(trace, pages * (1 + WINDOW_UNITS), WINDOW_UNITS);
+    const double gain = rate(&units, 0) / rate(&whole, 0);
+    printf("{\"what\":\"prefix_units\",\"trace\":\"%s\",\"pages\":%u,\"whole_pages\":%.4f,"
+           "\"units\":%.4f,\"gain\":%.2f}\n",
+           path != NULL ? "file" : "generated", pages, rate(&whole, 0), rate(&units, 0), gain);
+    trace_free(trace);
+    return gain >= UNITS_GAIN;
+}
+
 static bool show_flood(void)
 {
     double rates[3]; /* tenant 1 alone, under the flood, and under it with plain leaf-LRU */
@@ -329,6 +462,7 @@ int main(int argc, char **argv)
     must(argc <= 2, "usage: prefix_trace [FILE]");
     bool is_good = show_capacities(argc > 1 ? argv[1] : NULL);
     is_good = show_flood() && is_good;
+    is_good = show_units(argc > 1 ? argv[1] : NULL) && is_good;
     if (!is_good)
         fprintf(stderr, "prefix_trace: a hit rate is below its bound\n");
     return is_good ? 0 : 1;
