@@ -19,6 +19,7 @@
 #include "tests/kit/model_run.h"
 #include "tests/kit/rounds.h"
 #include "tests/parity/tiny_golden.h"
+#include "tests/parity/tiny_mutant.h"
 
 #define BOUND         1e-4
 #define MUTANT_BOUNDS 20
@@ -285,30 +286,80 @@ static void no_sinks(struct tiny_model *model)
     add_scale(model, "self_attn.sinks", 0, -1000);
 }
 
+static void row_unscaled(struct arch *row)
+{
+    row->features &= ~(uint32_t)ARCH_EMBED_SCALE;
+}
+
+static void row_normalised(struct arch *row)
+{
+    row->features ^= ARCH_NORMALISED;
+}
+
+static void row_rounded(struct arch *row)
+{
+    row->features &= ~(uint32_t)ARCH_YARN_NOT_ROUNDED;
+}
+
+static void row_all_roped(struct arch *row)
+{
+    row->nope_period = 0;
+}
+
+static void row_silu(struct arch *row)
+{
+    row->act = ACT_SILU_MUL;
+}
+
+static void row_pairs_neighbours(struct arch *row)
+{
+    row->pairing = ROPE_INTERLEAVED;
+}
+
+/* A change of the model's file, or of what the decoder does. */
 struct mutant {
     const char *model;
     const char *what;
     void (*change)(struct tiny_model *model);
+    struct tiny_mutant decoder;
 };
 
 static const struct mutant MUTANTS[] = {
-    {"llama", "rope pairs halves", halves_paired},
-    {"llama", "rope without factors", no_rope_freqs},
-    {"mistral", "no window", no_window},
-    {"mistral", "window off by one", window_off_by_one},
-    {"qwen2", "no biases", biases_of_zero},
-    {"gemma2", "no score cap", no_score_cap},
-    {"gemma2", "no logit cap", no_logit_cap},
-    {"gemma2", "window off by one", window_off_by_one},
-    {"gemma3", "local base as the global one", local_base_global},
-    {"gemma3", "window off by one", window_off_by_one},
-    {"gemma3_linear", "rope not scaled", rope_not_scaled},
-    {"phi3_long", "up before gate", up_first},
-    {"phi3_long", "short factors", factors_swapped},
-    {"phi3_short", "long factors", factors_swapped},
-    {"olmo3", "window off by one", window_off_by_one},
-    {"gpt_oss", "no sinks", no_sinks},
-    {"gpt_oss", "window off by one", window_off_by_one},
+    {"llama", "rope pairs halves", halves_paired, {0}},
+    {"llama", "rope without factors", no_rope_freqs, {0}},
+    {"mistral", "no window", no_window, {0}},
+    {"mistral", "window off by one", window_off_by_one, {0}},
+    {"qwen2", "no biases", biases_of_zero, {0}},
+    {"gemma2", "no score cap", no_score_cap, {0}},
+    {"gemma2", "no logit cap", no_logit_cap, {0}},
+    {"gemma2", "window off by one", window_off_by_one, {0}},
+    {"gemma3", "local base as the global one", local_base_global, {0}},
+    {"gemma3", "window off by one", window_off_by_one, {0}},
+    {"gemma3_linear", "rope not scaled", rope_not_scaled, {0}},
+    {"phi3_long", "up before gate", up_first, {0}},
+    {"phi3_long", "short factors", factors_swapped, {0}},
+    {"phi3_short", "long factors", factors_swapped, {0}},
+    {"olmo3", "window off by one", window_off_by_one, {0}},
+    {"gpt_oss", "no sinks", no_sinks, {0}},
+    {"gpt_oss", "window off by one", window_off_by_one, {0}},
+    {"qwen3", "norm behind rope", NULL, {.has_norm_behind_rope = true}},
+    {"gemma3", "norm behind rope", NULL, {.has_norm_behind_rope = true}},
+    {"qwen2", "rope pairs neighbours", NULL, {.row = row_pairs_neighbours}},
+    {"mixtral", "weights not normalised", NULL, {.row = row_normalised}},
+    {"qwen3moe", "weights not normalised", NULL, {.row = row_normalised}},
+    {"olmoe", "weights normalised", NULL, {.row = row_normalised}},
+    {"gpt_oss", "weights not normalised", NULL, {.row = row_normalised}},
+    {"gemma", "embedding not scaled", NULL, {.row = row_unscaled}},
+    {"gemma", "SiLU in place of GELU", NULL, {.row = row_silu}},
+    {"gemma2", "embedding not scaled", NULL, {.row = row_unscaled}},
+    {"olmo2", "norm per head", NULL, {.head_dim = 32}},
+    {"olmoe", "norm per head", NULL, {.head_dim = 32}},
+    {"gpt_oss", "no clamp", NULL, {.has_no_clamp = true}},
+    {"gpt_oss", "up without 1", NULL, {.has_no_one = true}},
+    {"gpt_oss", "rope not multiplied", NULL, {.has_no_rope_factor = true}},
+    {"gpt_oss", "YaRN's range rounded", NULL, {.row = row_rounded}},
+    {"phi3_long", "rope not multiplied", NULL, {.has_no_rope_factor = true}},
+    {"smollm3", "rope in all layers", NULL, {.row = row_all_roped}},
 };
 
 static bool check_mutant(const struct mutant *mutant)
@@ -319,8 +370,11 @@ static bool check_mutant(const struct mutant *mutant)
         die(mutant->model, "no such model");
     struct tiny_model own = served(model);
     tiny_golden_open(&golden, model);
-    mutant->change(&own);
+    if (mutant->change != NULL)
+        mutant->change(&own);
+    tiny_mutant = mutant->decoder;
     double difference = difference_of(&golden, &own);
+    tiny_mutant = (struct tiny_mutant){0};
     bool is_far = difference >= MUTANT_BOUNDS * BOUND;
     printf("{\"check\":\"mutants\",\"model\":\"%s\",\"change\":\"%s\",\"difference\":%.2e%s}\n",
            model->name, mutant->what, difference, is_far ? "" : ",\"broken\":true");
