@@ -1,8 +1,11 @@
-/* parity_smollm2: the real model against log-probabilities of a float32 reference program.
+/* parity_smollm2: real models against log-probabilities of a float32 reference program.
  *
- * usage: parity_smollm2 CHECK, one of those in main()
- * Each prints its figures with their counts as one JSON line and fails when a bound is broken. The
- * bounds and the fixtures' origin are told in tests/parity/README.md. Run from the repository root.
+ * usage: parity_smollm2 CHECK [smollm2 | qwen2coder | gemma3]
+ * CHECK is one of those in main(). Models other than SmolLM2 have fixtures for those of logits and
+ * for perplexity-text; without their file, which no ordinary run fetches, the check says that it
+ * was skipped and ends with 77. Each prints its figures with their counts as one JSON line and
+ * fails when a bound is broken. The bounds and the fixtures' origin are told in
+ * tests/parity/README.md. Run from the repository root.
  */
 #include <jansson.h>
 #include <math.h>
@@ -10,13 +13,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "engine/text/tokenizer.h"
 #include "tests/kit/half_model.h"
 #include "tests/kit/model_run.h"
 
 enum { ROWS = 64, TOP = 64, POSITIONS = 512, TOKENS_MAX = 2048 };
 
-#define FIXTURES "tests/parity/smollm2/"
+enum { SKIPPED = 77 }; /* what CTest knows as a skipped test */
+
+/* The folder of fixtures, and the file in BANYAN_CACHE (deploy/prepare fetches it). */
+static const struct real {
+    const char *folder;
+    const char *file;
+    const char *part; /* of deploy/prepare */
+} REALS[] = {
+    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "model"},
+    {"qwen2coder", "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", "qwen"},
+    {"gemma3", "gemma-3-270m.Q4_K_M.gguf", "gemma"},
+};
+static const struct real *real = &REALS[0];
 
 static void die(const char *what)
 {
@@ -28,7 +45,7 @@ static json_t *load(const char *name)
 {
     json_error_t error;
     char path[256];
-    snprintf(path, sizeof path, FIXTURES "%s", name);
+    snprintf(path, sizeof path, "tests/parity/%s/%s", real->folder, name);
     json_t *json = json_load_file(path, 0, &error);
     if (json == NULL) {
         fprintf(stderr, "%s: %s\n", path, error.text);
@@ -44,14 +61,18 @@ static struct gguf *open_file(void)
     const char *cache = getenv("BANYAN_CACHE");
     const char *home = getenv("HOME");
     const char *given = getenv("BANYAN_TEST_MODEL");
-    if (given != NULL)
+    if (given != NULL && real == &REALS[0])
         snprintf(path, sizeof path, "%s", given);
     else
-        snprintf(path, sizeof path, "%s%s/SmolLM2-135M-Instruct.Q4_1.gguf",
+        snprintf(path, sizeof path, "%s%s/%s",
                  cache != NULL  ? cache
                  : home != NULL ? home
                                 : "",
-                 cache != NULL ? "" : "/.cache/banyan");
+                 cache != NULL ? "" : "/.cache/banyan", real->file);
+    if (real != &REALS[0] && access(path, R_OK) != 0) {
+        printf("skipped: %s is missing; deploy/prepare %s fetches it\n", path, real->part);
+        exit(SKIPPED);
+    }
     if (gguf_open(&gguf, path) != STATUS_OK)
         die(path);
     return gguf;
@@ -180,10 +201,11 @@ static bool logits_run(const char *name, enum kv_type kv_type, double mean_max, 
         run_text(&run, ids, check.total, logits_each, &check);
     }
     double mean = check.sum / (double)check.compared;
-    printf("{\"check\": \"%s\", \"isa\": \"ref\", \"prompts\": %zu, \"log_probabilities\": %llu, "
+    printf("{\"check\": \"%s\", \"model\": \"%s\", \"isa\": \"ref\", \"prompts\": %zu, "
+           "\"log_probabilities\": %llu, "
            "\"mean_difference\": %.6f, \"largest_difference\": %.6f, \"greedy_tokens\": %u, "
            "\"greedy_equal\": %u, \"largest_gap_flipped\": %.4f",
-           name, json_array_size(json_object_get(json, "cases")),
+           name, real->folder, json_array_size(json_object_get(json, "cases")),
            (unsigned long long)check.compared, mean, check.largest, check.greedy,
            check.greedy_equal, check.largest_gap_flipped);
     bool holds = check.compared > 400 && check.greedy >= 248 && mean <= mean_max &&
@@ -232,6 +254,68 @@ static bool perplexity_run(void)
     json_decref(json);
     json_decref(positions);
     return report("perplexity", "ref", holds);
+}
+
+/* --- perplexity.json of a model whose fixtures do not list the text's tokens --- */
+
+/* Reads the text that the fixture names, and writes its first tokens, which the fixture shows. */
+static uint32_t text_tokens(const struct gguf *gguf, const json_t *json, uint32_t *ids)
+{
+    enum { TEXT_BYTES = 16384 };
+    static char text[TEXT_BYTES];
+    static uint32_t all[TEXT_BYTES];
+    struct vocab *vocab;
+    struct tokenizer *tokenizer;
+    char path[128];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/usr/share/common-licenses/%s",
+             json_string_value(json_object_get(json, "text")));
+    FILE *file = fopen(path, "rb");
+    const size_t bytes = file != NULL ? fread(text, 1, sizeof text, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    const struct slice slice = {text, bytes};
+    if (vocab_create(&vocab, gguf) != STATUS_OK ||
+        tokenizer_create(&tokenizer, vocab, gguf) != STATUS_OK ||
+        tokenizer_encode(tokenizer, slice, NULL, 0, all, TEXT_BYTES, &count) != STATUS_OK)
+        die(path);
+    const uint32_t want = (uint32_t)json_integer_value(json_object_get(json, "n_tokens"));
+    const uint32_t begin = vocab_adds_bos(vocab);
+    ids[0] = vocab_bos(vocab);
+    for (uint32_t i = begin; i < want && i - begin < count; i++)
+        ids[i] = all[i - begin];
+    tokenizer_destroy(tokenizer);
+    vocab_destroy(vocab);
+    return want <= TOKENS_MAX && want <= begin + count ? want : 0;
+}
+
+static bool text_run(const char *isa, enum kv_type kv_type, double change_max)
+{
+    struct model_run run;
+    uint32_t ids[TOKENS_MAX];
+    uint32_t first[TOKENS_MAX];
+    json_t *json = load("perplexity.json");
+    struct likelihood likelihood = {.run = &run, .ids = ids};
+    struct gguf *gguf = open_file();
+    likelihood.count = text_tokens(gguf, json, ids);
+    const uint32_t shown = ids_of(json_object_get(json, "first_ids"), first);
+    const bool is_same = likelihood.count >= shown && memcmp(ids, first, shown * sizeof *ids) == 0;
+    if (!is_same)
+        fprintf(stderr, "the text's tokens are not the reference's\n");
+    open_run(&run, gguf, isa, kv_type, MODEL_WEIGHTS_FILE);
+    run_text(&run, ids, likelihood.count, likelihood_each, &likelihood);
+    double ours = exp(likelihood.sum / (likelihood.count - 1));
+    double theirs = json_number_value(json_object_get(json, "perplexity"));
+    printf("{\"check\": \"perplexity-text\", \"model\": \"%s\", \"isa\": \"%s\", "
+           "\"tokens\": %u, \"perplexity\": %.6f, \"reference\": %.6f, "
+           "\"difference_percent\": %.5f",
+           real->folder, kernels_isa(run.kernels), likelihood.count, ours, theirs,
+           100 * (ours / theirs - 1));
+    const bool holds = is_same && fabs(ours / theirs - 1) <= change_max;
+    model_run_close(&run);
+    gguf_close(gguf);
+    json_decref(json);
+    return report("perplexity-text", isa, holds);
 }
 
 /* --- positions.json, positions_top64.bin --- */
@@ -305,10 +389,10 @@ static void positions_each(void *context, uint32_t position, const float *logits
 
 static uint8_t *positions_load(size_t bytes)
 {
-    FILE *in = fopen(FIXTURES "positions_top64.bin", "rb");
+    FILE *in = fopen("tests/parity/smollm2/positions_top64.bin", "rb");
     uint8_t *top = malloc(bytes);
     if (in == NULL || top == NULL || fread(top, 1, bytes, in) != bytes) {
-        fprintf(stderr, FIXTURES "positions_top64.bin: cannot be read\n");
+        fprintf(stderr, "positions_top64.bin: cannot be read\n");
         exit(1);
     }
     fclose(in);
@@ -490,6 +574,11 @@ int main(int argc, char **argv)
     const char *check = argc > 1 ? argv[1] : "";
     const char *given = getenv("KERNELS_ISA");
     const char *isa = given != NULL ? given : "auto";
+    for (size_t i = 0; argc > 2 && i < sizeof REALS / sizeof REALS[0]; i++)
+        if (strcmp(argv[2], REALS[i].folder) == 0)
+            real = &REALS[i];
+    if (strcmp(check, "perplexity-text") == 0)
+        return text_run(isa, KV_TYPE_F16, 0.01) ? 0 : 1;
     if (strcmp(check, "logits-f32") == 0)
         return logits_run(check, KV_TYPE_F32, 0.002, 0.002) ? 0 : 1;
     if (strcmp(check, "logits-f16") == 0)
@@ -508,7 +597,8 @@ int main(int argc, char **argv)
         return alone_run(isa, KV_TYPE_I8, MODEL_WEIGHTS_FILE, 0.003, 0.003) ? 0 : 1;
     if (strcmp(check, "weights-int4") == 0)
         return alone_run(isa, KV_TYPE_F16, MODEL_WEIGHTS_INT4, 0.65, 0.65) ? 0 : 1;
-    fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | "
-                    "kv-i8 | kv-f16q | kv-k4v8 | alone-i8 | weights-int4\n");
+    fprintf(stderr,
+            "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | perplexity-text | "
+            "positions | kv-i8 | kv-f16q | kv-k4v8 | alone-i8 | weights-int4\n");
     return 2;
 }
