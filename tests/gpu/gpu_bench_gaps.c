@@ -57,7 +57,7 @@ static void gaps_layer(const struct weight *weights, uint32_t layer)
                             .norm = gaps.norm,
                             .epsilon = 1e-5f});
     cuda_kv_write(device,
-                  &(struct kv_write_args){gaps.k, gaps.v, 1, layer, gaps.kv, .rope = {&k, &q}});
+                  &(struct kv_write_args){gaps.k, gaps.v, 1, 0, layer, gaps.kv, .rope = {&k, &q}});
     cuda_attention(device, &(struct attention_args){.q = gaps.q,
                                                     .out = gaps.attended,
                                                     .rows = 1,

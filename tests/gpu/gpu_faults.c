@@ -69,7 +69,7 @@ static enum status run_step(struct bed *bed)
         backend,
         &(struct linear_args){
             .x = bed->x, .rows = ROWS, .count = 1, .weights = {&bed->weight}, .y = {bed->y}});
-    cuda_kv_write(backend, &(struct kv_write_args){bed->x, bed->x, ROWS, 0, kv, {NULL}});
+    cuda_kv_write(backend, &(struct kv_write_args){bed->x, bed->x, ROWS, 0, 0, kv, {NULL}});
     cuda_attention(
         backend,
         &(struct attention_args){
@@ -201,7 +201,7 @@ static void check_early(void)
     const struct kv_rows kv = rows_of(&bed, &none, &position, tables);
     const struct simt_counts before = simt_counts;
     CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, 0, NULL) == STATUS_OK);
-    cuda_kv_write(bed.backend, &(struct kv_write_args){bed.x, bed.x, 1, 0, kv, {NULL}});
+    cuda_kv_write(bed.backend, &(struct kv_write_args){bed.x, bed.x, 1, 0, 0, kv, {NULL}});
     cuda_attention(bed.backend,
                    &(struct attention_args){
                        .q = bed.x, .out = bed.y, .rows = 1, .heads = 4, .scale = 0.25f, .kv = kv});
@@ -351,7 +351,7 @@ static void forward(void *context)
                                                 .rows = rows,
                                                 .cols = COLS,
                                                 .epsilon = 1e-5f});
-    cuda_kv_write(bed->backend, &(struct kv_write_args){bed->y, bed->y, rows, 0, kv, {NULL}});
+    cuda_kv_write(bed->backend, &(struct kv_write_args){bed->y, bed->y, rows, 0, 0, kv, {NULL}});
     cuda_attention(
         bed->backend,
         &(struct attention_args){
