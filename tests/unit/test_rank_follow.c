@@ -125,8 +125,9 @@ static double assert_close(const struct engine_run_choice *a, const struct engin
     return worst;
 }
 
-static void compare_with_one(const struct llama_shape *shape, const char *isa, const char *weights,
-                             uint32_t count, double most)
+/* Compares the model of `model_path`. */
+static void compare_file(const char *what, const char *isa, const char *weights, uint32_t count,
+                         double most)
 {
     enum { TOKENS = 40 };
     struct rank_group group;
@@ -136,7 +137,6 @@ static void compare_with_one(const struct llama_shape *shape, const char *isa, c
     options.isa = isa;
     options.weights = weights;
     options.kv_bytes = 64 << 20;
-    make_model(shape);
     struct engine *engine = open_split(&group, 1, options);
     run_each(engine, alone, TOKENS);
     close_split(&group, engine);
@@ -147,11 +147,35 @@ static void compare_with_one(const struct llama_shape *shape, const char *isa, c
         double one = assert_close(&alone[i].choices[0], &split[i].choices[0], most, &compared);
         worst = one > worst ? one : worst;
     }
-    print_message("%s, type %u, %u ranks: %u of %d tokens as of one process before another was as "
+    print_message("%s, %s, %u ranks: %u of %d tokens as of one process before another was as "
                   "likely, log-probabilities within %.1e\n",
-                  isa, shape->type, count, compared, REQUESTS * TOKENS, worst);
+                  what, isa, count, compared, REQUESTS * TOKENS, worst);
     assert_true(compared >= REQUESTS * TOKENS / 2);
+}
+
+static void compare_with_one(const struct llama_shape *shape, const char *isa, const char *weights,
+                             uint32_t count, double most)
+{
+    char what[32];
+    snprintf(what, sizeof what, "type %u", shape->type);
+    make_model(shape);
+    compare_file(what, isa, weights, count, most);
     unlink(model_path);
+}
+
+/* Biases of summed results, results that are normed before they are added, sinks, and experts of
+ * which each rank has a part. */
+static void test_other_architectures_as_one_process(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"starcoder2", "gemma3", "mixtral", "gpt_oss"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        engine_run_tiny = kinds[i];
+        snprintf(model_path, sizeof model_path, "%s", engine_run_make_model());
+        compare_file(kinds[i], "ref", "file", 2, 1e-3);
+        engine_run_remove_model();
+    }
+    engine_run_tiny = NULL;
 }
 
 static void test_greedy_as_one_process(void **state)
@@ -535,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_as_one_process),
+        cmocka_unit_test(test_other_architectures_as_one_process),
         cmocka_unit_test(test_equal_bits_under_pressure),
         cmocka_unit_test(test_open_groups_and_guesses),
         cmocka_unit_test(test_a_rank_that_dies_ends_the_engine),
