@@ -929,6 +929,59 @@ static void test_floor_every_other_step(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* A prompt comes in when its pages and the windows of some of them fit, though a window unit of
+ * every page would not: 16 + 1 pages, of which 4 have two window units. Its rows are those that
+ * available units hold while each page they are written to has its windows. */
+static void test_windows_of_some_pages(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_wait(&table, CLIENT_URGENT, 16 * PAGE_TOKENS);
+    table.input.window_units = 2;
+    table.input.window_most = 4;
+    table.input.units_available = 17 + 4 * 2;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[0].rows, 25 / 3 * PAGE_TOKENS);
+
+    table.input.units_available--;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
+
+    table.input.window_most = 64; /* a window over the whole text */
+    table.input.units_total = 17 * 3;
+    table.input.units_available = 17 * 3 - 1;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
+    table.input.units_available++;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[0].rows, 16 * PAGE_TOKENS);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Pages that a running sequence lacks cost their windows too. */
+static void test_windows_of_new_pages(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 2 * PAGE_TOKENS + 1); /* its third page is not held yet */
+    table.running[0].pages = 2;
+    table.running[0].window_pages = 2;
+    table.running[0].units_back = 2 * 3;
+    table.input.window_units = 2;
+    table.input.window_most = 3;
+    table.input.units_available = 2;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 0);
+    table.input.units_available = 3;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 1);
+    scheduler_fair_deinit(&table.fair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -970,6 +1023,8 @@ int main(void)
         cmocka_unit_test(test_owed_at_most),
         cmocka_unit_test(test_spent_goes_last),
         cmocka_unit_test(test_floor_every_other_step),
+        cmocka_unit_test(test_windows_of_some_pages),
+        cmocka_unit_test(test_windows_of_new_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
