@@ -97,20 +97,44 @@ static bool open_writes(const void *chat_template, struct slice text)
 }
 #endif
 
-static enum status open_text(struct engine *engine)
+#if BANYAN_TEXT
+/* The operator's template or the file's. A template that cannot be used stops the start: another
+ * one in its place would give wrong prompts without a word. */
+static enum status open_template(struct engine *engine, const struct engine_options *options)
+{
+    struct slice source = {NULL, 0};
+    if (options->chat_template != NULL)
+        source = *options->chat_template;
+    else if (gguf_has(engine->source.gguf, "tokenizer.chat_template"))
+        TRY(gguf_get_string(engine->source.gguf, "tokenizer.chat_template", &source));
+    if (source.length == 0)
+        return STATUS_OK;
+    enum status status = chat_template_compile(&engine->chat_template, source);
+    if (status != STATUS_OK) {
+        const struct error_note note = *status_note();
+        FAIL(status,
+             "the chat template of %s cannot be used: %.300s; --chat-template FILE gives another, "
+             "and none serves completions only",
+             options->chat_template != NULL ? "--chat-template" : "the model", note.message);
+    }
+    return STATUS_OK;
+}
+#endif
+
+static enum status open_text(struct engine *engine, const struct engine_options *options)
 {
 #if BANYAN_TEXT
     TRY(tokenizer_create(&engine->tokenizer, engine->vocab, engine->source.gguf));
-    if (gguf_has(engine->source.gguf, "tokenizer.chat_template")) {
-        struct slice source;
-        TRY(gguf_get_string(engine->source.gguf, "tokenizer.chat_template", &source));
-        TRY(chat_template_compile(&engine->chat_template, source));
-    }
+    TRY(open_template(engine, options));
     TRY(tokenizer_take_marks(engine->tokenizer, open_writes, engine->chat_template));
-    engine->prepare_model =
-        (struct prepare_model){engine->vocab, engine->tokenizer, engine->chat_template};
+    engine->prepare_model = (struct prepare_model){.vocab = engine->vocab,
+                                                   .tokenizer = engine->tokenizer,
+                                                   .chat_template = engine->chat_template,
+                                                   .clock = options->clock};
+    if (engine->chat_template != NULL)
+        prepare_probe(&engine->prepare_model);
 #else
-    (void)engine;
+    (void)engine, (void)options;
 #endif
     return STATUS_OK;
 }
@@ -238,7 +262,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     else
         TRY(model_source_open(&engine->source, options->model_path));
     TRY(vocab_create(&engine->vocab, engine->source.gguf));
-    TRY(open_text(engine));
+    TRY(open_text(engine, options));
     TRY(model_config_read(&config, &engine->source));
     TRY(model_config_check_kv(&config, kv_type));
     if (options->context > config.context)
@@ -542,7 +566,7 @@ enum status engine_tokenize_chat(struct engine *engine, const struct engine_mess
                                  uint32_t **ids, size_t *count)
 {
 #if BANYAN_TEXT
-    return tokenize_status(prepare_chat(&engine->prepare_model, messages, message_count,
+    return tokenize_status(prepare_chat(&engine->prepare_model, messages, message_count, NULL,
                                         add_generation_prompt, ids_max, ids, count),
                            ids_max);
 #else
@@ -596,8 +620,8 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
 #if BANYAN_TEXT
     enum status status =
         asked->prompt_kind == ENGINE_PROMPT_CHAT
-            ? prepare_chat(&engine->prepare_model, asked->messages, asked->message_count, true,
-                           engine->context, &ids, &count)
+            ? prepare_chat(&engine->prepare_model, asked->messages, asked->message_count,
+                           &asked->inputs, true, engine->context, &ids, &count)
             : prepare_text(&engine->prepare_model, asked->text, true, engine->context, &ids,
                            &count);
     if (status == STATUS_LIMIT)

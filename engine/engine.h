@@ -32,6 +32,8 @@ struct engine_options {
     /* ENGINE_SPECULATION_MODEL: the draft model's path, and its descriptor or 0 for the path. */
     const char *draft_path;
     int draft_descriptor;
+    /* The text of a chat template in place of the model's own; empty: none; NULL: its own. */
+    const struct slice *chat_template;
     uint32_t draft_layers;  /* ENGINE_SPECULATION_EXIT: fewer than the model has */
     const char *model_name; /* as requests give it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */

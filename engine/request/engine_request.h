@@ -17,9 +17,18 @@
 /* Has a generation, so that a stale id is noticed and ignored. Never 0. */
 typedef uint64_t engine_request_id;
 
+/* A message of a role and a text; or any other one, as a JSON object and with its role. */
 struct engine_message {
     struct slice role;
     struct slice content;
+    struct slice json; /* empty: role and content are all */
+};
+
+/* What a chat brings for its template beside messages, as JSON; empty: it does not. */
+struct engine_inputs {
+    struct slice tools;
+    struct slice documents;
+    struct slice values; /* an object: variables of the template */
 };
 
 struct engine_sampling {
@@ -52,6 +61,7 @@ struct engine_request {
     size_t token_count;
     const struct engine_message *messages;
     size_t message_count;
+    struct engine_inputs inputs; /* of a chat */
 
     uint32_t choices;    /* n: 1 to LIMIT_CHOICES */
     uint32_t tokens_max; /* completion tokens; 0 = until the context is full */

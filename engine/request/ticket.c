@@ -219,7 +219,10 @@ static size_t acquire_copy_bytes(const struct engine_request *asked)
     size_t bytes = asked->token_count * sizeof(uint32_t) + asked->request_id.length +
                    asked->text.length + asked->message_count * sizeof(struct engine_message);
     for (size_t i = 0; i < asked->message_count; i++)
-        bytes += asked->messages[i].role.length + asked->messages[i].content.length;
+        bytes += asked->messages[i].role.length + asked->messages[i].content.length +
+                 asked->messages[i].json.length;
+    bytes +=
+        asked->inputs.tools.length + asked->inputs.documents.length + asked->inputs.values.length;
     for (uint32_t i = 0; i < asked->stop_count; i++)
         bytes += asked->stop[i].length;
     return bytes;
@@ -251,8 +254,12 @@ static void acquire_copy(struct ticket *ticket, const struct engine_request *ask
     for (size_t i = 0; i < asked->message_count; i++) {
         messages[i].role = acquire_copy_slice(&cursor, asked->messages[i].role);
         messages[i].content = acquire_copy_slice(&cursor, asked->messages[i].content);
+        messages[i].json = acquire_copy_slice(&cursor, asked->messages[i].json);
     }
     to->messages = messages;
+    to->inputs.tools = acquire_copy_slice(&cursor, asked->inputs.tools);
+    to->inputs.documents = acquire_copy_slice(&cursor, asked->inputs.documents);
+    to->inputs.values = acquire_copy_slice(&cursor, asked->inputs.values);
     for (uint32_t i = 0; i < asked->stop_count; i++)
         to->stop[i] = acquire_copy_slice(&cursor, asked->stop[i]);
 }

@@ -48,27 +48,59 @@ static struct slice chat_token_text(const struct vocab *vocab, uint32_t id)
     return id == VOCAB_NONE ? (struct slice){0} : vocab_bytes(vocab, id);
 }
 
+void prepare_probe(struct prepare_model *model)
+{
+    chat_template_probe(model->chat_template,
+                        chat_token_text(model->vocab, vocab_bos(model->vocab)),
+                        chat_token_text(model->vocab, vocab_eos(model->vocab)), &model->takes);
+}
+
+/* Refuses what the template would leave out without a word. */
+static enum status chat_check(const struct prepare_model *model,
+                              const struct engine_message *messages, size_t message_count,
+                              const struct engine_inputs *inputs)
+{
+    if (inputs != NULL && inputs->tools.length > 0 && !model->takes.tools)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "tools",
+                   "Unsupported parameter: 'tools': this model's chat template does not take any.");
+    for (size_t i = 0; i < message_count && model->takes.ignores_system; i++) {
+        if (slice_is(messages[i].role, "system"))
+            FAIL_PARAM(STATUS_UNSUPPORTED, "messages",
+                       "Unsupported value: this model's chat template does not take messages of "
+                       "the role 'system'.");
+    }
+    return STATUS_OK;
+}
+
 enum status prepare_chat(const struct prepare_model *model, const struct engine_message *messages,
-                         size_t message_count, bool adds_generation_prompt, size_t ids_max,
-                         uint32_t **ids, size_t *count)
+                         size_t message_count, const struct engine_inputs *inputs,
+                         bool adds_generation_prompt, size_t ids_max, uint32_t **ids, size_t *count)
 {
     enum status status = STATUS_OK;
     struct chat_template_text text = {0};
     struct chat_message *copies = NULL;
     if (model->chat_template == NULL)
         FAIL(STATUS_UNSUPPORTED, "this model has no chat template: use completions");
+    TRY(chat_check(model, messages, message_count, inputs));
     copies = mem_zalloc(message_count + 1, sizeof(*copies));
     if (copies == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu messages", message_count);
     for (size_t i = 0; i < message_count; i++)
-        copies[i] = (struct chat_message){.role = messages[i].role, .content = messages[i].content};
-    const struct chat_template_args args = {
+        copies[i] = (struct chat_message){messages[i].role, messages[i].content, messages[i].json};
+    struct chat_template_args args = {
         .messages = copies,
         .message_count = message_count,
+        .content = model->takes.content,
         .add_generation_prompt = adds_generation_prompt,
         .bos_token = chat_token_text(model->vocab, vocab_bos(model->vocab)),
         .eos_token = chat_token_text(model->vocab, vocab_eos(model->vocab)),
+        .clock = model->clock,
     };
+    if (inputs != NULL) {
+        args.tools = inputs->tools;
+        args.documents = inputs->documents;
+        args.values = inputs->values;
+    }
     TRY_OUT(chat_template_render(model->chat_template, &args, &text));
     TRY_OUT(prepare_text_encode(model, buffer_slice(&text.bytes), text.spans, text.span_count,
                                 VOCAB_NONE, ids_max, ids, count));
@@ -139,7 +171,8 @@ void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_re
     *turn = (struct turn){.bytes = request->text.length};
     memcpy(turn->owner, request->tenant.bytes, sizeof(turn->owner));
     for (uint32_t i = 0; i < request->message_count; i++)
-        turn->bytes += request->messages[i].content.length;
+        turn->bytes += request->messages[i].content.length + request->messages[i].json.length;
+    turn->bytes += request->inputs.tools.length + request->inputs.documents.length;
     enum status status = turns_push(prepare->turns, turn);
     ASSERT(status == STATUS_OK); /* there are as many turns as slots */
 }

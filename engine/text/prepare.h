@@ -12,13 +12,15 @@
 #include "config/base/clock.h"
 #include "engine/models/vocab.h"
 #include "engine/request/engine_request.h"
-#include "engine/text/chat_template.h"
+#include "engine/text/chat_template_probe.h"
 #include "engine/text/tokenizer.h"
 
 struct prepare_model {
     const struct vocab *vocab;
     const struct tokenizer *tokenizer;
     const struct chat_template *chat_template; /* NULL when the model has none */
+    struct chat_template_takes takes;          /* what it takes */
+    const struct clock *clock;                 /* for dates in templates; NULL: the system's */
 };
 
 /* Ids of a text in which control tokens are matched. `adds_special` puts the model's
@@ -27,12 +29,17 @@ struct prepare_model {
 enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
                          size_t ids_max, uint32_t **ids, size_t *count);
 
-/* Ids of a chat in the model's own template: control tokens come only from the
- * template, never from a message. UNSUPPORTED when the model has no template; else as
- * prepare_text and chat_template_render. */
+/* Finds out what the template takes. */
+void prepare_probe(struct prepare_model *model);
+
+/* Ids of a chat in the model's own template: control tokens come only from the template, never from
+ * a message or from `inputs` (NULL: none). UNSUPPORTED when the model has no template, or with the
+ * param when the template does not take tools or system messages; else as prepare_text and
+ * chat_template_render. */
 enum status prepare_chat(const struct prepare_model *model, const struct engine_message *messages,
-                         size_t message_count, bool adds_generation_prompt, size_t ids_max,
-                         uint32_t **ids, size_t *count);
+                         size_t message_count, const struct engine_inputs *inputs,
+                         bool adds_generation_prompt, size_t ids_max, uint32_t **ids,
+                         size_t *count);
 
 struct prepare;
 

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/clock.h"
+#include "config/base/limits.h"
 #include "config/base/log.h"
 #include "gateway/engine_http/face.h"
 #include "gateway/engine_http/face_job.h"
@@ -179,6 +181,38 @@ static enum status open_check_drafts(const struct config *config,
     return STATUS_OK;
 }
 
+/* Reads the file of --chat-template; `out` stays empty for none. */
+static enum status open_template(const struct engine_http_options *options, struct buffer *out)
+{
+    const char *path = options->config->chat_template;
+    char part[4096];
+    ssize_t length = 1;
+    buffer_init(out, LIMIT_TEMPLATE_BYTES);
+    if (path[0] == '\0' || strcmp(path, "none") == 0)
+        return STATUS_OK;
+    int descriptor = options->template_descriptor > 0
+                         ? options->template_descriptor
+                         : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (descriptor >= 0 && length > 0) {
+        length = read(descriptor, part, sizeof part);
+        if (length > 0)
+            buffer_append(out, part, (size_t)length);
+    }
+    int error = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    enum status status = out->status;
+    bool is_empty = out->length == 0;
+    if (descriptor >= 0 && length == 0 && status == STATUS_OK && !is_empty)
+        return STATUS_OK;
+    buffer_deinit(out);
+    if (descriptor < 0 || length < 0)
+        FAIL(STATUS_IO, "chat template %s: %s", path, strerrordesc_np(error));
+    if (status == STATUS_LIMIT)
+        FAIL(STATUS_LIMIT, "chat template %s is longer than %d bytes", path, LIMIT_TEMPLATE_BYTES);
+    FAIL(status != STATUS_OK ? status : STATUS_INVALID, "chat template %s is empty", path);
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
@@ -193,6 +227,9 @@ static enum status open_engine(struct engine_process *process)
     TRY(open_check_drafts(config, speculation));
     enum engine_acceptance acceptance = ENGINE_ACCEPTANCE_NOISE;
     TRY(open_acceptance(config->speculation_accept, &acceptance));
+    struct buffer text; /* of --chat-template; empty: none */
+    TRY(open_template(process->options, &text));
+    const struct slice chat_template = buffer_slice(&text);
     const struct engine_options options = {
         .model_path = config->model,
         .model_descriptor = process->options->model_descriptor,
@@ -216,6 +253,7 @@ static enum status open_engine(struct engine_process *process)
         .fair_quantum = (uint32_t)config->fair_quantum,
         .preemption = preemption,
         .speculation = speculation,
+        .chat_template = config->chat_template[0] != '\0' ? &chat_template : NULL,
         .draft_path = config->draft_model[0] != '\0' ? config->draft_model : NULL,
         .draft_descriptor = process->options->draft_descriptor,
         .draft_layers = (uint32_t)config->draft_layers,
@@ -229,8 +267,10 @@ static enum status open_engine(struct engine_process *process)
         .wake_context = &process->face,
         .pulse = process->options->pulse,
     };
-    TRY(fleet_open(&process->face.fleet, &options, process->options->ranks,
-                   (uint32_t)config->engines));
+    enum status status = fleet_open(&process->face.fleet, &options, process->options->ranks,
+                                    (uint32_t)config->engines);
+    buffer_deinit(&text);
+    TRY(status);
     if (options.model_descriptor >= 0)
         close(options.model_descriptor); /* the file is mapped */
     if (options.draft_descriptor > 0)

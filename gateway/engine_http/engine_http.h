@@ -21,11 +21,12 @@ struct ranks;
  * this process may no longer have; else engine_http_run opens the file itself. */
 struct engine_http_options {
     const struct config *config;
-    int descriptor;       /* Unix socket, bound and listening; -1 = bind config->socket */
-    int ready_descriptor; /* gets one byte and is closed when the process serves; -1 = none */
-    int draft_descriptor; /* file of config->draft_model; 0 = open it */
-    int model_descriptor; /* file of config->model; -1 = open it */
-    int state_descriptor; /* directory of finals.ring; -1 = open config->data_dir */
+    int descriptor;          /* Unix socket, bound and listening; -1 = bind config->socket */
+    int ready_descriptor;    /* gets one byte and is closed when the process serves; -1 = none */
+    int draft_descriptor;    /* file of config->draft_model; 0 = open it */
+    int model_descriptor;    /* file of config->model; -1 = open it */
+    int template_descriptor; /* file of config->chat_template; 0 = open it */
+    int state_descriptor;    /* directory of finals.ring; -1 = open config->data_dir */
     /* One for each of config->engines, borrowed; this process is rank 0. NULL = no other ranks. */
     struct ranks *ranks[LIMIT_ENGINES];
     /* User ids of the edge, which may connect. Without any, only this process's user may. */

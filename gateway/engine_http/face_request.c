@@ -41,11 +41,22 @@ void face_request_free_blocks(void *blocks)
 
 /* --- messages --- */
 
-/* Joins an array of {"type":"text","text":…} parts, without anything between them. */
-static enum status message_join_parts(const json_t *parts, const char *path, void **blocks,
-                                      struct slice *out)
+/* Puts a value's JSON text into the blocks. */
+static enum status take_json(const json_t *value, void **blocks, struct slice *out)
 {
-    size_t length = 0;
+    size_t length = json_dumpb(value, NULL, 0, JSON_COMPACT);
+    char *text = block_take(blocks, length + 1, 1);
+    if (text == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the messages");
+    json_dumpb(value, text, length, JSON_COMPACT);
+    *out = (struct slice){text, length};
+    return STATUS_OK;
+}
+
+/* Checks an array of {"type":"text","text":…} parts. The engine joins them, unless the model's
+ * template takes parts. */
+static enum status message_check_parts(const json_t *parts, const char *path)
+{
     size_t count = json_array_size(parts);
     char where[PATH_BYTES];
     for (size_t i = 0; i < count; i++) {
@@ -71,16 +82,6 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
             FAIL_PARAM(STATUS_INVALID, where, "Missing required parameter: '%s'.", where);
         struct slice slice;
         TRY(face_json_string(text, where, &slice));
-        length += slice.length;
-    }
-    char *joined = block_take(blocks, length + 1, 1);
-    if (joined == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the messages");
-    *out = (struct slice){joined, length};
-    for (size_t i = 0; i < count; i++) {
-        const json_t *text = json_object_get(json_array_get(parts, i), "text");
-        memcpy(joined, json_string_value(text), json_string_length(text));
-        joined += json_string_length(text);
     }
     return STATUS_OK;
 }
@@ -94,10 +95,11 @@ static enum status message_role(const json_t *value, const char *path, struct sl
         *out = SLICE("system");
         return STATUS_OK;
     }
-    if (!slice_is(*out, "system") && !slice_is(*out, "user") && !slice_is(*out, "assistant"))
+    if (!slice_is(*out, "system") && !slice_is(*out, "user") && !slice_is(*out, "assistant") &&
+        !slice_is(*out, "tool"))
         FAIL_PARAM(STATUS_UNSUPPORTED, path,
-                   "Invalid value for '%s': supported roles are 'system', 'developer', 'user' and "
-                   "'assistant'.",
+                   "Invalid value for '%s': supported roles are 'system', 'developer', 'user', "
+                   "'assistant' and 'tool'.",
                    path);
     return STATUS_OK;
 }
@@ -110,10 +112,78 @@ static bool message_is_empty(const char *name, const json_t *value)
     return json_is_null(value) || (is_list && json_is_array(value) && json_array_size(value) == 0);
 }
 
+/* Checks calls of tools in an answer: {"id","type":"function","function":{"name","arguments"}}. */
+static enum status message_check_calls(const json_t *calls, size_t index)
+{
+    size_t count = 0;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "messages[%zu].tool_calls", index);
+    TRY(face_json_array(calls, path, LIMIT_MESSAGES, &count));
+    for (size_t i = 0; i < count; i++) {
+        static const char *const known[] = {"id", "type", "function", "index", NULL};
+        static const char *const inner[] = {"name", "arguments", NULL};
+        const json_t *call = json_array_get(calls, i);
+        const json_t *function = json_object_get(call, "function");
+        struct slice word;
+        snprintf(path, sizeof path, "messages[%zu].tool_calls[%zu]", index, i);
+        TRY(face_json_object(call, path));
+        TRY(face_json_members(call, path, known));
+        snprintf(path, sizeof path, "messages[%zu].tool_calls[%zu].function", index, i);
+        if (function == NULL)
+            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
+        TRY(face_json_object(function, path));
+        TRY(face_json_members(function, path, inner));
+        snprintf(path, sizeof path, "messages[%zu].tool_calls[%zu].function.name", index, i);
+        if (json_object_get(function, "name") == NULL)
+            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
+        TRY(face_json_word(json_object_get(function, "name"), path, &word));
+    }
+    return STATUS_OK;
+}
+
+/* Checks a member that goes to the template as it is. */
+static enum status message_check_member(const char *key, const json_t *value, size_t index)
+{
+    static const char *const words[] = {"name", "tool_call_id", "reasoning_content"};
+    char path[PATH_BYTES];
+    struct slice text;
+    snprintf(path, sizeof path, "messages[%zu].%.32s", index, key);
+    if (strcmp(key, "tool_calls") == 0)
+        return message_check_calls(value, index);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(key, words[i]) == 0)
+            return face_json_string(value, path, &text);
+    }
+    FAIL_PARAM(STATUS_UNSUPPORTED, path,
+               "Unsupported parameter: '%s'. Messages have 'role', 'content', 'name', "
+               "'tool_calls', 'tool_call_id' and 'reasoning_content' here.",
+               path);
+}
+
+/* The JSON of a message that is more than a role and a text, without the members that say
+ * nothing. */
+static enum status message_json(const json_t *value, void **blocks, struct engine_message *out)
+{
+    const char *key;
+    json_t *field;
+    json_t *copy = json_object();
+    json_object_foreach((json_t *)(uintptr_t)value, key, field)
+    {
+        if (strcmp(key, "content") == 0 || !message_is_empty(key, field))
+            json_object_set(copy, key, field);
+    }
+    json_object_set_new(copy, "role", json_stringn(out->role.bytes, out->role.length));
+    enum status status = take_json(copy, blocks, &out->json);
+    json_decref(copy);
+    return status;
+}
+
 static enum status message_parse(const json_t *value, size_t index, void **blocks,
                                  struct engine_message *out)
 {
     char path[PATH_BYTES];
+    bool is_more = false;
+    *out = (struct engine_message){0};
     snprintf(path, sizeof path, "messages[%zu]", index);
     TRY(face_json_object(value, path));
     const char *key;
@@ -122,9 +192,8 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     {
         if (strcmp(key, "role") == 0 || strcmp(key, "content") == 0 || message_is_empty(key, field))
             continue;
-        snprintf(path, sizeof path, "messages[%zu].%.32s", index, key);
-        FAIL_PARAM(STATUS_UNSUPPORTED, path,
-                   "Unsupported parameter: '%s'. Messages have 'role' and 'content' here.", path);
+        TRY(message_check_member(key, field, index));
+        is_more = true;
     }
     snprintf(path, sizeof path, "messages[%zu].role", index);
     TRY(message_role(json_object_get(value, "role"), path, &out->role));
@@ -133,15 +202,18 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     bool is_nothing = content == NULL || json_is_null(content);
     if (is_nothing && slice_is(out->role, "assistant")) { /* an answer may have had no text */
         out->content = SLICE("");
-        return STATUS_OK;
+        return is_more ? message_json(value, blocks, out) : STATUS_OK;
     }
     if (content == NULL)
         FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
-    if (json_is_array(content))
-        return message_join_parts(content, path, blocks, &out->content);
+    if (json_is_array(content)) {
+        TRY(message_check_parts(content, path));
+        return message_json(value, blocks, out);
+    }
     if (!json_is_string(content))
         return face_json_wrong_type(content, path, "a string or an array of text parts");
-    return face_json_string(content, path, &out->content);
+    TRY(face_json_string(content, path, &out->content));
+    return is_more ? message_json(value, blocks, out) : STATUS_OK;
 }
 
 enum status face_request_messages(const json_t *value, void **blocks,
@@ -545,17 +617,78 @@ static enum status take_hint(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
-/* An empty list of tools is accepted: it asks for nothing. */
-static enum status take_tools(struct face_request *request, const char *name, const json_t *value)
+/* The older field for tools; an empty list asks for nothing. */
+static enum status take_functions(struct face_request *request, const char *name,
+                                  const json_t *value)
 {
     (void)request;
     if (!json_is_array(value) || json_array_size(value) > 0)
-        FAIL_PARAM(
-            STATUS_UNSUPPORTED, name,
-            "Unsupported parameter: '%s' is not supported yet; leave it out and describe the "
-            "tools in a message.",
-            name);
+        FAIL_PARAM(STATUS_UNSUPPORTED, name,
+                   "Unsupported parameter: '%s' is not supported; it was replaced by 'tools'.",
+                   name);
     return STATUS_OK;
+}
+
+/* Tools are an input of the model's template, which gets them as the client wrote them. */
+static enum status take_tools(struct face_request *request, const char *name, const json_t *value)
+{
+    size_t count = 0;
+    TRY(face_json_array(value, name, LIMIT_MESSAGES, &count));
+    for (size_t i = 0; i < count; i++) {
+        const json_t *tool = json_array_get(value, i);
+        char path[PATH_BYTES];
+        struct slice word;
+        snprintf(path, sizeof path, "%s[%zu]", name, i);
+        TRY(face_json_object(tool, path));
+        snprintf(path, sizeof path, "%s[%zu].function", name, i);
+        const json_t *function = json_object_get(tool, "function");
+        if (function == NULL)
+            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
+        TRY(face_json_object(function, path));
+        snprintf(path, sizeof path, "%s[%zu].function.name", name, i);
+        if (json_object_get(function, "name") == NULL)
+            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
+        TRY(face_json_word(json_object_get(function, "name"), path, &word));
+    }
+    return count == 0 ? STATUS_OK
+                      : take_json(value, &request->blocks, &request->engine.inputs.tools);
+}
+
+static enum status take_documents(struct face_request *request, const char *name,
+                                  const json_t *value)
+{
+    size_t count = 0;
+    TRY(face_json_array(value, name, LIMIT_MESSAGES, &count));
+    for (size_t i = 0; i < count; i++) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "%s[%zu]", name, i);
+        TRY(face_json_object(json_array_get(value, i), path));
+    }
+    return count == 0 ? STATUS_OK
+                      : take_json(value, &request->blocks, &request->engine.inputs.documents);
+}
+
+/* Variables of the template. Those that the server sets itself cannot be among them. */
+static enum status take_template_values(struct face_request *request, const char *name,
+                                        const json_t *value)
+{
+    static const char *const reserved[] = {
+        "messages",  "tools", "documents", "add_generation_prompt", "bos_token",   "eos_token",
+        "namespace", "range", "dict",      "raise_exception",       "loop",        "strftime_now",
+        "caller",    "self",  "tokenize",  "chat_template",         "conversation"};
+    const char *key;
+    json_t *entry;
+    TRY(face_json_object(value, name));
+    json_object_foreach((json_t *)(uintptr_t)value, key, entry)
+    {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "%s.%.32s", name, key);
+        for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+            if (strcmp(key, reserved[i]) == 0)
+                FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': the name is reserved.", path);
+        }
+    }
+    return take_json(value, &request->blocks, &request->engine.inputs.values);
 }
 
 /* Checks the type of a hint, and ignores its value. */

@@ -226,6 +226,15 @@ static enum status engine_open_model(const char *path, int *out)
     return STATUS_OK;
 }
 
+static enum status engine_open_template(const char *path, int *out)
+{
+    *out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*out < 0)
+        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "chat template %s: %s", path,
+             strerrordesc_np(errno));
+    return STATUS_OK;
+}
+
 static enum status engine_open_state(const struct serve_half_options *options, int *state)
 {
     int data = -1;
@@ -353,6 +362,8 @@ static enum status engine_open(const struct serve_half_options *options,
         TRY(engine_start_ranks(options, engine, i));
     if (config->draft_model[0] != '\0')
         TRY(engine_open_model(config->draft_model, &engine->draft_descriptor));
+    if (config->chat_template[0] != '\0' && strcmp(config->chat_template, "none") != 0)
+        TRY(engine_open_template(config->chat_template, &engine->template_descriptor));
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));
     struct places places = {.count = 0};

@@ -222,7 +222,7 @@ static int check_chat(void)
     static struct engine_run_transcript chat;
     static struct engine_run_transcript text;
     static const struct engine_message messages[1] = {
-        {SLICE("user"), SLICE("Name the capital of France.")}};
+        {SLICE("user"), SLICE("Name the capital of France."), {NULL, 0}}};
     const struct engine_options options = real_options();
     struct engine *engine = engine_run_open(&options);
     struct engine_request request = plain(NULL, 0, 24);

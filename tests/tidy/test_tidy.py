@@ -82,6 +82,7 @@ TESTED_ELSEWHERE = {
     "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
+    "engine/text/chat_template_probe.c": "tests/unit/test_prepare.c",
     "engine/text/template_call.c": "tests/unit/test_chat_template.c and test_chat_template_eval.c: constructs and errors",
     "engine/text/template_compile.c": "tests/unit/test_chat_template_parser.c",
     "engine/text/template_expression.c": "tests/unit/test_chat_template_parser.c, and constructs of test_chat_template.c",

@@ -90,11 +90,48 @@ static void test_messages(void **state)
                      STATUS_OK);
     assert_int_equal(request.engine.message_count, 2);
     assert_true(slice_is(request.engine.messages[0].role, "system"));
-    assert_true(slice_is(request.engine.messages[0].content, "one two"));
+    assert_true(slice_is(request.engine.messages[0].json,
+                         "{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"one \"},"
+                         "{\"type\":\"text\",\"text\":\"two\"}]}"));
+    assert_int_equal(request.engine.messages[1].json.length, 0);
     assert_true(slice_is(request.engine.messages[1].content, ""));
     struct engine_request one;
     face_request_of_prompt(&request, 0, &one);
     assert_int_equal(one.prompt_kind, ENGINE_PROMPT_CHAT);
+    face_request_deinit(&request);
+}
+
+/* What a template gets goes there as the client wrote it, but for members that say nothing. */
+static void test_inputs_of_the_template(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(
+        parse(&request, FACE_CHAT,
+              "{\"model\":\"m\",\"messages\":["
+              "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
+              "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":0.10}\"}}],"
+              "\"refusal\":null},"
+              "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"21\"}],"
+              "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"x\":0.1}}],"
+              "\"documents\":[{\"b\":1,\"a\":2}],\"chat_template_kwargs\":{\"enable_thinking\":"
+              "false}}"),
+        STATUS_OK);
+    assert_true(slice_is(request.engine.messages[0].json,
+                         "{\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+                         "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":0.10}\"}}],"
+                         "\"role\":\"assistant\"}") ||
+                slice_is(request.engine.messages[0].json,
+                         "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\","
+                         "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+                         "\"{\\\"a\\\":0.10}\"}}]}"));
+    assert_true(slice_is(request.engine.messages[1].role, "tool"));
+    assert_true(slice_is(request.engine.inputs.documents, "[{\"b\":1,\"a\":2}]"));
+    assert_true(slice_is(request.engine.inputs.values, "{\"enable_thinking\":false}"));
+    assert_non_null(strstr(request.engine.inputs.tools.bytes, "\"x\":0.1"));
+    struct engine_request one;
+    face_request_of_prompt(&request, 0, &one);
+    assert_true(one.inputs.tools.length > 0);
     face_request_deinit(&request);
 }
 
@@ -111,7 +148,7 @@ static void test_nul(void **state)
               "{\"type\":\"text\",\"text\":\"c\"}]}],\"stop\":\"x\\u0000\"}"),
         STATUS_OK);
     assert_true(slice_equals(request.engine.messages[0].content, SLICE("a\0b")));
-    assert_true(slice_equals(request.engine.messages[1].content, SLICE("\0c")));
+    assert_non_null(strstr(request.engine.messages[1].json.bytes, "\"text\":\"\\u0000\"}"));
     assert_true(slice_equals(request.engine.stop[0], SLICE("x\0")));
     face_request_deinit(&request);
     assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"\\u0000\"]}"),
@@ -238,8 +275,16 @@ static const struct wrong {
     {FACE_CHAT, ",\"temperature\":-0.01", STATUS_OUT_OF_RANGE, "temperature"},
     {FACE_CHAT, ",\"temperature\":\"x\"", STATUS_INVALID, "temperature"},
     {FACE_CHAT, ",\"top_p\":-0.1", STATUS_OUT_OF_RANGE, "top_p"},
-    {FACE_CHAT, ",\"tools\":[{}]", STATUS_UNSUPPORTED, "tools"},
-    {FACE_CHAT, ",\"tools\":{}", STATUS_UNSUPPORTED, "tools"},
+    {FACE_CHAT, ",\"tools\":[{}]", STATUS_INVALID, "tools[0].function"},
+    {FACE_CHAT, ",\"tools\":[7]", STATUS_INVALID, "tools[0]"},
+    {FACE_CHAT, ",\"tools\":[{\"function\":{}}]", STATUS_INVALID, "tools[0].function.name"},
+    {FACE_CHAT, ",\"tools\":{}", STATUS_INVALID, "tools"},
+    {FACE_CHAT, ",\"documents\":[1]", STATUS_INVALID, "documents[0]"},
+    {FACE_CHAT, ",\"chat_template_kwargs\":[]", STATUS_INVALID, "chat_template_kwargs"},
+    {FACE_CHAT, ",\"chat_template_kwargs\":{\"messages\":[]}", STATUS_INVALID,
+     "chat_template_kwargs.messages"},
+    {FACE_CHAT, ",\"chat_template_kwargs\":{\"raise_exception\":1}", STATUS_INVALID,
+     "chat_template_kwargs.raise_exception"},
     {FACE_CHAT, ",\"functions\":[{}]", STATUS_UNSUPPORTED, "functions"},
     {FACE_TEXT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
     {FACE_TEXT, ",\"max_tokens\":0,\"echo\":false", STATUS_OUT_OF_RANGE, "max_tokens"},
@@ -341,7 +386,7 @@ static const struct wrong wrong_bodies[] = {
     {FACE_CHAT, "{\"model\":\"m\",\"messages\":[7]}", STATUS_INVALID, "messages[0]"},
     {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", STATUS_INVALID,
      "messages[0].role"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"critic\",\"content\":\"x\"}]}",
      STATUS_UNSUPPORTED, "messages[0].role"},
     {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":7}]}",
      STATUS_INVALID, "messages[0].content"},
@@ -354,10 +399,10 @@ static const struct wrong wrong_bodies[] = {
      STATUS_UNSUPPORTED, "messages[0].content[0].cache_control"},
     {FACE_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]}",
-     STATUS_UNSUPPORTED, "messages[0].tool_calls"},
+     STATUS_INVALID, "messages[0].tool_calls[0].function"},
     {FACE_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":{}}]}",
-     STATUS_UNSUPPORTED, "messages[0].tool_calls"},
+     STATUS_INVALID, "messages[0].tool_calls"},
     {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":null}]}",
      STATUS_INVALID, "messages[0].content"},
     {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\"}]}", STATUS_INVALID,
@@ -470,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_honoured_field),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_inputs_of_the_template),
         cmocka_unit_test(test_nul),
         cmocka_unit_test(test_empty_things),
         cmocka_unit_test(test_prompts),

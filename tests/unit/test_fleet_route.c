@@ -48,8 +48,10 @@ static void test_keys_are_of_the_beginning(void **state)
 static void test_keys_of_messages_and_tokens(void **state)
 {
     (void)state;
-    const struct engine_message one[] = {{SLICE("user"), {text, 600}}, {SLICE("user"), {text, 0}}};
-    const struct engine_message two[] = {{SLICE("user"), {text, 0}}, {SLICE("user"), {text, 600}}};
+    const struct engine_message one[] = {{SLICE("user"), {text, 600}, {NULL, 0}},
+                                         {SLICE("user"), {text, 0}, {NULL, 0}}};
+    const struct engine_message two[] = {{SLICE("user"), {text, 0}, {NULL, 0}},
+                                         {SLICE("user"), {text, 600}, {NULL, 0}}};
     struct engine_request request = {
         .prompt_kind = ENGINE_PROMPT_CHAT, .messages = one, .message_count = 2, .domain = some};
     struct fleet_route_keys first;

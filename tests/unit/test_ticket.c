@@ -128,8 +128,8 @@ static void test_copy(void **state)
     char content[] = "a question";
     uint32_t own[3] = {7, 8, 9};
     const struct engine_message messages[2] = {
-        {SLICE("system"), SLICE("")},
-        {SLICE("user"), {content, sizeof(content) - 1}},
+        {SLICE("system"), SLICE(""), {NULL, 0}},
+        {SLICE("user"), {content, sizeof(content) - 1}, {"{}", 2}},
     };
     struct engine_request asked = plain(3, 1);
     asked.tokens = own;

@@ -41,7 +41,8 @@ static enum status make_opened(struct made *made, const char *source)
     assert_int_equal(vocab_create(&made->vocab, made->gguf), STATUS_OK);
     assert_int_equal(tokenizer_create(&made->tokenizer, made->vocab, made->gguf), STATUS_OK);
     assert_int_equal(chat_template_compile(&made->chat_template, slice_of(source)), STATUS_OK);
-    made->model = (struct prepare_model){made->vocab, made->tokenizer, made->chat_template};
+    made->model = (struct prepare_model){
+        .vocab = made->vocab, .tokenizer = made->tokenizer, .chat_template = made->chat_template};
     return tokenizer_take_marks(made->tokenizer, writes, made->chat_template);
 }
 
@@ -74,11 +75,12 @@ static uint32_t id_of(const struct made *made, const char *text)
 static size_t count_in_chat(const struct made *made, const char *role, const char *content,
                             uint32_t id)
 {
-    const struct engine_message message = {slice_of(role), slice_of(content)};
+    const struct engine_message message = {slice_of(role), slice_of(content), {NULL, 0}};
     uint32_t *ids = NULL;
     size_t count = 0;
     size_t found = 0;
-    assert_int_equal(prepare_chat(&made->model, &message, 1, true, 4096, &ids, &count), STATUS_OK);
+    assert_int_equal(prepare_chat(&made->model, &message, 1, NULL, true, 4096, &ids, &count),
+                     STATUS_OK);
     for (size_t i = 0; i < count; i++)
         found += ids[i] == id;
     mem_free(ids);
@@ -250,16 +252,18 @@ static void no_content_becomes_a_mark(void **state)
                 const char *piece = pieces[rng_below(&rng, sizeof pieces / sizeof pieces[0])];
                 length += (size_t)snprintf(content + length, sizeof content - length, "%s", piece);
             }
-            const struct engine_message plain = {SLICE("user"), SLICE("a")};
-            const struct engine_message hostile = {SLICE("user"), slice_of(content)};
+            const struct engine_message plain = {SLICE("user"), SLICE("a"), {NULL, 0}};
+            const struct engine_message hostile = {SLICE("user"), slice_of(content), {NULL, 0}};
             uint32_t *want = NULL;
             uint32_t *got = NULL;
             size_t want_count = 0;
             size_t got_count = 0;
             if (content[0] == '\0' || content[0] == ' ' || content[0] == '\n' ||
-                prepare_chat(&made.model, &plain, 1, true, 4096, &want, &want_count) != STATUS_OK)
+                prepare_chat(&made.model, &plain, 1, NULL, true, 4096, &want, &want_count) !=
+                    STATUS_OK)
                 continue;
-            if (prepare_chat(&made.model, &hostile, 1, true, 4096, &got, &got_count) != STATUS_OK) {
+            if (prepare_chat(&made.model, &hostile, 1, NULL, true, 4096, &got, &got_count) !=
+                STATUS_OK) {
                 mem_free(want);
                 continue;
             }
