@@ -107,7 +107,7 @@ def main():
                 continue
             results.append(compare(name, arguments, folder))
             print(json.dumps(results[-1]), flush=True)
-    for model, pattern in {"gemma3": "gemma3-270m*.gguf", "qwen2coder": "qwen*.gguf"}.items():
+    for model, pattern in {"gemma3": "gemma-3-270m*.gguf", "qwen2coder": "Qwen2.5-Coder-0.5B*.gguf"}.items():
         if arguments.only is None:
             results.append(fixture(FOLDER.parent, model, pattern, arguments))
             print(json.dumps(results[-1]), flush=True)

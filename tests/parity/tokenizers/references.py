@@ -218,7 +218,7 @@ REFERENCES = {
     "llama-spm": (pieces_file, "ggml-vocab-llama-spm.gguf"),
     "phi-3": (pieces_file, "ggml-vocab-phi-3.gguf"),
     "baichuan": (pieces_file, "ggml-vocab-baichuan.gguf"),
-    "gemma 3": (pieces_file, "gemma3-270m*.gguf"),
+    "gemma 3": (pieces_file, "gemma-3-270m*.gguf"),
     "mistral v1": (lambda _, name: sentencepiece_model(name), "tokenizer.model.v1"),
     "mistral v2": (lambda _, name: sentencepiece_model(name), "mistral_instruct_tokenizer_240216.model.v2"),
     "mistral v3": (lambda _, name: sentencepiece_model(name), "mistral_instruct_tokenizer_240323.model.v3"),
