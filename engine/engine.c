@@ -235,6 +235,7 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                .logit_rows_max = logit_rows_max,
                                .kv_type = kv_type,
                                .weights = weights,
+                               .has_whole_experts = options->has_whole_experts,
                                .context = engine->context,
                                .page_tokens = open_page_tokens(engine, options),
                                .tables_max = kernels_options->tables_max,
@@ -273,6 +274,8 @@ static enum status open_model(struct engine *engine, const struct engine_options
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
     TRY(open_exit(options, &config));
     TRY(model_share_of(&share, &config, 0, ranks_count(options->ranks)));
+    if (options->has_whole_experts)
+        TRY(model_share_whole_experts(&share, &config));
     uint32_t cols_max = model_cols_max(&config);
     TRY(open_draft_file(engine, options, &cols_max));
     const struct kernels_options kernels_options = {

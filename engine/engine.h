@@ -41,6 +41,7 @@ struct engine_options {
     bool is_free;           /* as kernels_options.is_free */
     const char *kv_type;    /* a name of kernels/kv_types.def; NULL = "f16" */
     const char *weights;    /* as model_weights_find; NULL = "file". Not for a draft model */
+    bool has_whole_experts; /* ranks have whole experts in place of a part of each */
     uint32_t page_tokens;   /* tokens of a KV page, a multiple of 16; 0 = the backend decides */
     uint32_t threads;       /* compute threads of all ranks together; 0 = all processors */
     struct ranks *ranks;    /* this process is rank 0, rank_follow runs the others; NULL = none */

@@ -212,13 +212,19 @@ enum status model_arch_vector_part(struct model *model, const struct model_sourc
     float *values = mem_zalloc((size_t)count * each, sizeof *values);
     if (values == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u x %u values", count, each);
+    const bool is_whole =
+        each > 1 && model->share.expert_every > 0; /* whole experts of this rank */
+    const uint32_t every = is_whole ? model->share.expert_every : 1;
+    const uint32_t first = is_whole ? model->share.rank : 0;
+    uint32_t taken = 0;
     enum status status = vector_read(source, name, count, each, values);
-    for (uint32_t i = 0; status == STATUS_OK && i < each; i++) /* never beyond what is still read */
-        memmove(values + (size_t)i * part.count, values + (size_t)i * count + part.begin, bytes);
+    for (uint32_t i = first; status == STATUS_OK && i < each; i += every, taken++)
+        memmove(values + (size_t)taken * part.count, values + (size_t)i * count + part.begin,
+                bytes); /* never beyond what is still read */
     if (status == STATUS_OK)
-        status = model_arch_buffer(model, each, part.count, out);
+        status = model_arch_buffer(model, taken, part.count, out);
     if (status == STATUS_OK)
-        kernels_upload(model->kernels, *out, values, each * bytes);
+        kernels_upload(model->kernels, *out, values, taken * bytes);
     mem_free(values);
     return status;
 }

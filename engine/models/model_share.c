@@ -51,13 +51,17 @@ enum status model_share_of(struct model_share *out, const struct model_config *c
     return STATUS_OK;
 }
 
-void model_share_whole_experts(struct model_share *share, const struct model_config *config)
+enum status model_share_whole_experts(struct model_share *share, const struct model_config *config)
 {
     if (config->experts == 0 || share->count == 1)
-        return;
+        return STATUS_OK;
+    if (config->experts < share->count)
+        FAIL(STATUS_UNSUPPORTED, "tensor parallel: %u experts do not suffice for %u ranks",
+             config->experts, share->count);
     share->expert_every = share->count;
     share->hidden_begin = 0;
     share->hidden = config->hidden;
+    return STATUS_OK;
 }
 
 static uint64_t row_bytes(const struct tensor *tensor, uint64_t cols)

@@ -42,8 +42,9 @@ struct model_share {
 enum status model_share_of(struct model_share *out, const struct model_config *config,
                            uint32_t rank, uint32_t count);
 
-/* Gives whole experts to ranks, expert e to rank e mod count, in place of a part of each. */
-void model_share_whole_experts(struct model_share *share, const struct model_config *config);
+/* Gives whole experts to ranks, expert e to rank e mod count, in place of a part of each. Does
+ * nothing for dense models. UNSUPPORTED when there are more ranks than experts. */
+enum status model_share_whole_experts(struct model_share *share, const struct model_config *config);
 
 /* Rows or columns [begin, begin + count) of a matrix. */
 struct model_part {

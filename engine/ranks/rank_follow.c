@@ -53,6 +53,8 @@ static enum status open_model(struct follow *follow, int descriptor)
     TRY(model_source_open_descriptor(&source, descriptor));
     TRY_OUT(model_config_read(&config, &source));
     TRY_OUT(model_share_of(&share, &config, own, ranks_count(follow->ranks)));
+    if (setup->has_whole_experts)
+        TRY_OUT(model_share_whole_experts(&share, &config));
     const struct kernels_options options = {
         .isa = setup->isa[0] != '\0' ? setup->isa : NULL,
         .threads = setup->threads,

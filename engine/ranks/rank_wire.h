@@ -32,6 +32,7 @@ struct rank_setup {
     uint32_t page_tokens;
     uint32_t tables_max;
     bool is_free;
+    bool has_whole_experts; /* as in engine_options */
 };
 
 enum rank_area { RANK_POOL, RANK_HOST, RANK_OPEN, RANK_AREAS };

@@ -115,6 +115,14 @@ static void on_signal(void *context, int signal_number)
     drain_begin(process);
 }
 
+static enum status open_expert_split(const char *name, bool *is_whole)
+{
+    *is_whole = strcmp(name, "whole") == 0;
+    if (!*is_whole && strcmp(name, "part") != 0)
+        FAIL(STATUS_INVALID, "--expert-split %s is not known: part or whole", name);
+    return STATUS_OK;
+}
+
 static enum status open_batching(const char *name, enum engine_batching *out)
 {
     static const char *const names[] = {[ENGINE_BATCHING_CONTINUOUS] = "continuous",
@@ -219,7 +227,9 @@ static enum status open_engine(struct engine_process *process)
     if (config->model[0] == '\0')
         FAIL(STATUS_INVALID, "no model: set --model FILE.gguf");
     enum engine_batching batching = ENGINE_BATCHING_CONTINUOUS;
+    bool has_whole_experts = false;
     TRY(open_batching(config->batching, &batching));
+    TRY(open_expert_split(config->expert_split, &has_whole_experts));
     enum engine_preemption preemption = ENGINE_PREEMPTION_AUTO;
     TRY(open_preemption(config->preemption, &preemption));
     enum engine_speculation speculation = ENGINE_SPECULATION_OFF;
@@ -239,6 +249,7 @@ static enum status open_engine(struct engine_process *process)
         .is_free = !config->deterministic,
         .kv_type = config->kv_type,
         .weights = config->weights,
+        .has_whole_experts = has_whole_experts,
         .page_tokens = (uint32_t)config->page_tokens,
         .threads = (uint32_t)config->threads,
         .context = (uint32_t)config->context,
