@@ -3,8 +3,9 @@
 
 usage: tests/bench/text_bench.py [--binary PATH] [--seconds N] [--connections N] [--only NAME[,NAME]]
 
-Starts a server with its default options. The neighbour decodes one stream after the other and sends
-small chats in between; the heavy tenant keeps one request under way on each connection:
+Starts a server with its default limits. The neighbour decodes one stream after the other and sends
+small chats in between. The heavy tenant, from an address of its own, keeps one request under way on
+each connection:
 
   ordinary   chats of some 60 tokens, answered with 16
   word       a chat of one "word" of 200 kB, refused because it is too long
@@ -67,11 +68,19 @@ def requests():
     }
 
 
+# What `banyan serve` has by default; the tests' servers have no limits of addresses.
+DEFAULTS = (
+    "--connections-per-address", "64", "--connects-per-address-s", "50", "--handshakes-s", "400",
+)  # fmt: skip
+HEAVY_ADDRESS, NEIGHBOUR_ADDRESS = "127.0.0.2", "127.0.0.1"
+
+
 class Client:
-    def __init__(self, server, key):
+    def __init__(self, server, key, address=NEIGHBOUR_ADDRESS):
         url = urllib.parse.urlsplit(server.url)
         self.make = lambda: http.client.HTTPSConnection(
-            url.hostname, url.port, context=server.context, timeout=120
+            url.hostname, url.port, context=server.context, timeout=120,
+            source_address=(address, 0),
         )
         self.headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
         self.connection = self.make()
@@ -98,8 +107,10 @@ def attack(client, request, stopping, counts, leaves):
                 status, _ = client.whole(request)
                 counts[status] = counts.get(status, 0) + 1
         except (OSError, http.client.HTTPException):
+            counts["refused"] = counts.get("refused", 0) + 1
             client.connection.close()
             client.connection = client.make()
+            time.sleep(0.02)
 
 
 def decode_rate(client, seconds):
@@ -155,7 +166,8 @@ def processor_times(server):
 
 def measure(server, keys, name, request, args):
     stopping, counts, out = threading.Event(), {}, {"first": [], "tokenize": []}
-    clients = [Client(server, keys[0]) for _ in range(args.connections if name != "alone" else 0)]
+    connections = args.connections if name != "alone" else 0
+    clients = [Client(server, keys[0], HEAVY_ADDRESS) for _ in range(connections)]
     threads = [
         threading.Thread(target=attack, args=(c, request, stopping, counts, name == "leave"))
         for c in clients
@@ -201,7 +213,7 @@ def main():
     is_kept = True
     with tempfile.TemporaryDirectory() as folder:
         server = conftest.Server(
-            pathlib.Path(folder) / "data", log_dir=folder, binary=args.binary,
+            pathlib.Path(folder) / "data", *DEFAULTS, log_dir=folder, binary=args.binary,
         )  # fmt: skip
         try:
             keys = [server.tenant(name)[1] for name in ("other", "neighbour")]
