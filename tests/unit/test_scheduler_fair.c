@@ -131,7 +131,7 @@ static void test_window(void **state)
 {
     (void)state;
     struct scheduler_fair_step step = {.rows = {[SERVICE_CLASS_REALTIME] = 100},
-                                       .pages = {[SERVICE_CLASS_REALTIME] = 30},
+                                       .units = {[SERVICE_CLASS_REALTIME] = 30},
                                        .has_work = {[SERVICE_CLASS_REALTIME] = true}};
     int64_t now_us = 77 * (int64_t)SCHEDULER_WINDOW_PART_US;
     scheduler_fair_tick(&fair, now_us, NULL);
@@ -139,7 +139,7 @@ static void test_window(void **state)
     assert_int_equal(scheduler_fair_owed(&fair, batch), 0); /* it wanted nothing */
     assert_int_equal(scheduler_fair_peak(&fair, urgent), 30);
     step.has_work[batch] = true;
-    step.pages[SERVICE_CLASS_REALTIME] = 10;
+    step.units[SERVICE_CLASS_REALTIME] = 10;
     scheduler_fair_tick(&fair, now_us, &step);
     assert_int_equal(scheduler_fair_owed(&fair, batch), 5);
     step.rows[batch] = 4;
