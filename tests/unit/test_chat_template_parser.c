@@ -238,11 +238,12 @@ static void limits_hold(void **state)
     assert_int_equal(parse_repeated("{{ f(", "1,", LIMIT_TEMPLATE_DEPTH, ") }}", ""), STATUS_OK);
     assert_int_equal(parse_repeated("{{ f(", "1,", LIMIT_TEMPLATE_DEPTH + 1, ") }}", ""),
                      STATUS_LIMIT);
+    /* The template itself is the first scope. */
     assert_int_equal(
-        parse_repeated("", "{% macro f() %}{% endmacro %}", LIMIT_TEMPLATE_NAMES, "", ""),
+        parse_repeated("", "{% macro f() %}{% endmacro %}", LIMIT_TEMPLATE_NAMES - 1, "", ""),
         STATUS_OK);
     assert_int_equal(
-        parse_repeated("", "{% macro f() %}{% endmacro %}", LIMIT_TEMPLATE_NAMES + 1, "", ""),
+        parse_repeated("", "{% macro f() %}{% endmacro %}", LIMIT_TEMPLATE_NAMES, "", ""),
         STATUS_LIMIT);
     assert_int_equal(
         parse_repeated("", "{% for x in x %}{% endfor %}", LIMIT_TEMPLATE_NAMES - 1, "", ""),

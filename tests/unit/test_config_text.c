@@ -38,20 +38,12 @@ static const struct {
 enum { PLACES = sizeof places / sizeof places[0] };
 
 static const char *const plain[] = {
-    "model",           "model_name",
-    "weights",         "kv_type",
-    "tls_cert",        "tls_key",
-    "client_cert",     "client_ca",
-    "client_crl",      "admin_client_cert",
-    "jwks_ca",         "sandbox",
-    "admin_client_ca", "edge_user",
-    "engine_user",     "isa",
-    "batching",        "preemption",
-    "speculation",     "speculation_accept",
-    "draft_model",     "socket",
-    "config",          "data_dir",
-    "log_level",       "access_log",
-    "ledger_sync",     "redis_password_file",
+    "chat_template", "expert_split",       "model",       "model_name",  "weights",
+    "kv_type",       "tls_cert",           "tls_key",     "client_cert", "client_ca",
+    "client_crl",    "admin_client_cert",  "jwks_ca",     "sandbox",     "admin_client_ca",
+    "edge_user",     "engine_user",        "isa",         "batching",    "preemption",
+    "speculation",   "speculation_accept", "draft_model", "socket",      "config",
+    "data_dir",      "log_level",          "access_log",  "ledger_sync", "redis_password_file",
 };
 
 static enum status parse(const char *name, const char *text)

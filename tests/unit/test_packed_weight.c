@@ -49,7 +49,11 @@ static void test_rows_come_back(void **state)
     for (size_t t = 0; t < KIT_TYPES; t++) {
         struct tensor tensor = kit_tensor(&rng, kit_types[t], ROWS, COLS);
         const size_t bytes = packed_weight_bytes(tensor.type, ROWS, COLS);
-        assert_in_range(bytes, tensor.bytes / ROWS * 48, tensor.bytes / ROWS * 48 * 26 / 25);
+        /* MXFP4's codes are packed as Q5_0's are: 22 bytes in place of 17. */
+        size_t row_bytes = tensor.bytes / ROWS;
+        if (strcmp(tensor.type->name, "mxfp4") == 0)
+            row_bytes = row_bytes * 22 / 17;
+        assert_in_range(bytes, row_bytes * 48, row_bytes * 48 * 26 / 25);
         unsigned char *packed = malloc(bytes);
         memset(packed, 0xee, bytes);
         packed_weight_pack(&tensor, 0, 1, packed);

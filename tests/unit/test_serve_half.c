@@ -64,7 +64,8 @@ static void prison_body(void *context)
     if (prison->is_plain)
         serve_kit_become(SERVE_KIT_USER);
     bool is_root = geteuid() == 0;
-    struct config config = {.data_dir = prison->data,
+    struct config config = {.chat_template = "",
+                            .data_dir = prison->data,
                             .sandbox = prison->is_off ? "off" : "auto",
                             .tls_cert = "",
                             .client_ca = "",
@@ -133,7 +134,7 @@ static void test_off_is_off(void **state)
 static void orphan_body(void *context)
 {
     struct prison *prison = context;
-    struct config config = {.data_dir = prison->data, .sandbox = "off"};
+    struct config config = {.chat_template = "", .data_dir = prison->data, .sandbox = "off"};
     struct rights rights = {.own_user = geteuid()};
     struct serve_half_options options = {
         .config = &config, .rights = &rights, .parent = getppid() + 1};
@@ -153,7 +154,8 @@ static void start_body(void *context)
     struct prison *prison = context;
     char missing[96];
     snprintf(missing, sizeof missing, "%s/none.gguf", prison->folder);
-    struct config config = {.data_dir = prison->data,
+    struct config config = {.chat_template = "",
+                            .data_dir = prison->data,
                             .model = "",
                             .draft_model = "",
                             .socket = "",
