@@ -73,6 +73,7 @@ static void prison_body(void *context)
                             .client_crl = "",
                             .tls_key = "",
                             .config = "",
+                            .redis_password_file = "",
                             .edge_user = "daemon",
                             .engine_user = "no-such-user"};
     struct rights rights;
