@@ -9,8 +9,8 @@
 
 enum { DIMS_MAX = 256, GOLDENS = 8 };
 
-/* Compares eight frequencies, equally far apart from the first to the last, with those that
- * transformers 5.19 computes in double precision. */
+/* Compares eight frequencies, equally far apart from the first to the last, with values that
+ * a script computed in double precision by the published formulas. */
 static void check(const char *what, const struct model_rope *rope, uint32_t dims,
                   const float *factors, const double want[GOLDENS])
 {
