@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "config/base/hash.h"
+#include "config/base/hex.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
 
@@ -78,24 +79,10 @@ static enum status read_value(struct read *read, enum json_read_kind kind,
 
 /* --- strings --- */
 
-/* Reads the four digits of \uXXXX at `at`. */
-static bool string_unit(const struct read *read, size_t at, uint32_t *out)
+/* Reads the four digits of an escape at `at`. Returns -1 when they are not there. */
+static int32_t string_unit(const struct read *read, size_t at)
 {
-    *out = 0;
-    if (read->text.length - at < 4)
-        return false;
-    for (size_t i = at; i < at + 4; i++) {
-        char c = read->text.bytes[i];
-        uint32_t digit = 16;
-        if (c >= '0' && c <= '9')
-            digit = (uint32_t)(c - '0');
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            digit = (uint32_t)((c | 0x20) - 'a' + 10);
-        if (digit == 16)
-            return false;
-        *out = *out * 16 + digit;
-    }
-    return true;
+    return at <= read->text.length ? hex_unit(read->text.bytes + at, read->text.length - at) : -1;
 }
 
 /* Reads an escape behind its backslash and writes its character to `out`. */
@@ -103,8 +90,6 @@ static enum status string_escape(struct read *read, char out[4], size_t *length)
 {
     static const char pairs[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
     char c = read_peek(read);
-    uint32_t code;
-    uint32_t low;
     for (size_t i = 0; pairs[i] != '\0'; i += 2) {
         if (pairs[i] == c) {
             out[0] = pairs[i + 1];
@@ -113,20 +98,22 @@ static enum status string_escape(struct read *read, char out[4], size_t *length)
             return STATUS_OK;
         }
     }
-    if (c != 'u' || !string_unit(read, read->at + 1, &code))
+    int32_t code = c == 'u' ? string_unit(read, read->at + 1) : -1;
+    if (code < 0)
         return read_broken(read);
     if (code >= 0xdc00 && code <= 0xdfff)
         return read_refuse(read, "has half a surrogate pair");
     read->at += 5;
     if (code >= 0xd800 && code <= 0xdbff) {
-        if (read->text.length - read->at < 6 || read->text.bytes[read->at] != '\\' ||
-            read->text.bytes[read->at + 1] != 'u' || !string_unit(read, read->at + 2, &low) ||
-            low < 0xdc00 || low > 0xdfff)
+        const char *second = read->text.bytes + read->at;
+        bool is_escape = read->text.length - read->at >= 6 && second[0] == '\\' && second[1] == 'u';
+        int32_t low = is_escape ? string_unit(read, read->at + 2) : -1;
+        if (low < 0xdc00 || low > 0xdfff)
             return read_refuse(read, "has half a surrogate pair");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         read->at += 6;
     }
-    *length = utf8_encode(code, out);
+    *length = utf8_encode((uint32_t)code, out);
     return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "config/base/json_scan.h"
 
+#include "config/base/hex.h"
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
 
@@ -61,29 +62,6 @@ static enum status scan_not_utf8(const struct scan *scan)
 
 /* --- strings --- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* Returns the value of four hex digits, or -1. */
-static int32_t hex_unit(const char *at, const char *end)
-{
-    int32_t unit = 0;
-    if (end - at < 4)
-        return -1;
-    for (size_t i = 0; i < 4; i++) {
-        int digit = hex_digit(at[i]);
-        if (digit < 0)
-            return -1;
-        unit = unit * 16 + digit;
-    }
-    return unit;
-}
-
 /* Returned in place of a code point. */
 enum { ESCAPE_BROKEN = -1, ESCAPE_LONE = -2 /* half of a surrogate pair */ };
 
@@ -91,7 +69,7 @@ enum { ESCAPE_BROKEN = -1, ESCAPE_LONE = -2 /* half of a surrogate pair */ };
  * backslash is at `*at`. Moves `*at` behind it. */
 static int32_t escape_code_point(const char **at, const char *end)
 {
-    int32_t unit = hex_unit(*at + 2, end);
+    int32_t unit = hex_unit(*at + 2, (size_t)(end - (*at + 2)));
     if (unit < 0)
         return ESCAPE_BROKEN;
     if (unit >= 0xdc00 && unit <= 0xdfff)
@@ -103,7 +81,7 @@ static int32_t escape_code_point(const char **at, const char *end)
     const char *second = *at + 6;
     if (end - second < 6 || second[0] != '\\' || second[1] != 'u')
         return ESCAPE_LONE;
-    int32_t low = hex_unit(second + 2, end);
+    int32_t low = hex_unit(second + 2, (size_t)(end - (second + 2)));
     if (low < 0xdc00 || low > 0xdfff)
         return low < 0 ? ESCAPE_BROKEN : ESCAPE_LONE;
     *at += 12;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "config/base/hex.h"
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
@@ -60,14 +61,6 @@ static bool match(const char *pattern, struct slice path, struct part parts[REQU
         path.bytes++, path.length--;
     }
     return path.length == 0;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 /* Percent-decodes once (RFC 3986, 2.1). Returns the length, or SIZE_MAX when two hex digits do not
