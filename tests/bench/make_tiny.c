@@ -79,18 +79,11 @@ int main(int argc, char **argv)
     struct tiny_model model =
         has_experts || strcmp(argv[2], "dense") == 0 ? large(has_experts) : small(argc, argv);
     struct gguf_writer writer;
-    struct buffer file;
     gguf_writer_init(&writer);
     gguf_writer_string(&writer, "general.name", model.name);
     llama_file_write_tokenizer(&writer, model.vocab != 0 ? model.vocab : TINY_VOCAB);
     tiny_model_write(&writer, &model);
-    gguf_writer_finish(&writer, &file);
-    FILE *out = fopen(argv[1], "wb");
-    bool is_written = out != NULL && fwrite(file.bytes, 1, file.length, out) == file.length;
-    is_written = out != NULL && fclose(out) == 0 && is_written;
-    if (!is_written)
-        perror(argv[1]);
-    buffer_deinit(&file);
+    bool is_written = gguf_writer_save(&writer, argv[1]);
     gguf_writer_deinit(&writer);
     return is_written ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 #include "tests/kit/gguf_writer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define GGUF_WRITER_BYTES_MAX ((size_t)3 << 30)
@@ -123,4 +124,17 @@ void gguf_writer_finish(struct gguf_writer *writer, struct buffer *out)
     if (out->status != STATUS_OK || writer->keys.status != STATUS_OK ||
         writer->tensors.status != STATUS_OK || writer->data.status != STATUS_OK)
         abort();
+}
+
+bool gguf_writer_save(struct gguf_writer *writer, const char *path)
+{
+    struct buffer file;
+    gguf_writer_finish(writer, &file);
+    FILE *out = fopen(path, "wb");
+    bool is_written = out != NULL && fwrite(file.bytes, 1, file.length, out) == file.length;
+    is_written = out != NULL && fclose(out) == 0 && is_written;
+    if (!is_written)
+        perror(path);
+    buffer_deinit(&file);
+    return is_written;
 }

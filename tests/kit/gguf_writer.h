@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/slice.h"
@@ -62,3 +63,5 @@ void gguf_writer_tensor(struct gguf_writer *writer, const char *name, uint32_t d
 
 /* Writes the file. `out` is initialised here; the caller frees it with buffer_deinit. */
 void gguf_writer_finish(struct gguf_writer *writer, struct buffer *out);
+/* Writes the file to `path`. Returns false, after a line on standard error, when it cannot. */
+bool gguf_writer_save(struct gguf_writer *writer, const char *path);
