@@ -12,8 +12,8 @@
  *             that follows another                                └─ a character that is no piece:
  *             character                                              byte tokens, or unknown
  *
- * A cut before a blank changes nothing, because no piece has that character and then a blank:
- * where a piece has, there is no cut.
+ * The text is cut between a character and a blank only if no piece contains that character followed
+ * by a blank. No merge could reach over such a cut, so the tokens are those of the whole text.
  */
 #pragma once
 
