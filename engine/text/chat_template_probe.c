@@ -43,6 +43,28 @@ static enum chat_template_content probe_content(const struct chat_template *chat
     return takes_parts ? CHAT_TEMPLATE_CONTENT_PARTS : CHAT_TEMPLATE_CONTENT_STRING;
 }
 
+/* A template needs content when it takes a call of a tool beside an empty text, and refuses it or
+ * writes Python's None beside no content. */
+static bool probe_needs_content(const struct chat_template *chat_template,
+                                struct chat_template_args args)
+{
+#define PROBE_CALL(content)                                                                        \
+    SLICE("{\"role\":\"assistant\",\"content\":" content                                           \
+          ",\"tool_calls\":[{\"type\":\"function\","                                               \
+          "\"id\":\"qzcallid1\",\"function\":{\"name\":\"qztoolqz\",\"arguments\":{}}}]}")
+    const struct chat_message empty[] = {{.json = PROBE_USER}, {.json = PROBE_CALL("\"\"")}};
+    const struct chat_message none[] = {{.json = PROBE_USER}, {.json = PROBE_CALL("null")}};
+#undef PROBE_CALL
+    bool takes_empty;
+    bool takes_none;
+    args.message_count = 2;
+    args.messages = empty;
+    (void)probe_render(chat_template, &args, "None", &takes_empty, NULL);
+    args.messages = none;
+    bool writes_none = probe_render(chat_template, &args, "None", &takes_none, NULL);
+    return takes_empty && (!takes_none || writes_none);
+}
+
 void chat_template_probe(const struct chat_template *chat_template, struct slice bos_token,
                          struct slice eos_token, struct chat_template_takes *out)
 {
@@ -53,6 +75,8 @@ void chat_template_probe(const struct chat_template *chat_template, struct slice
     bool succeeds;
     *out = (struct chat_template_takes){.content = probe_content(chat_template, args)};
     args.content = out->content;
+    out->needs_content = probe_needs_content(chat_template, args);
+    args.needs_content = out->needs_content;
     args.messages = messages;
     args.message_count = 2;
     bool has_system = probe_render(chat_template, &args, "qzsystemqz", &succeeds, NULL);

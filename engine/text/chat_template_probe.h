@@ -2,7 +2,7 @@
  *
  * Owns:     nothing.
  * Thread:   one, at start.
- * Cost:     six renders.
+ * Cost:     eight renders.
  * Not here: rendering (chat_template).
  */
 #pragma once
@@ -11,6 +11,7 @@
 
 struct chat_template_takes {
     enum chat_template_content content;
+    bool needs_content;  /* a message without content must have an empty text */
     bool tools;          /* the name of a tool is in the text */
     bool ignores_system; /* a system message is taken without a fault, and is not in the text */
 };

@@ -29,6 +29,7 @@ struct chat_template_args {
     const struct chat_message *messages;
     size_t message_count;
     enum chat_template_content content;
+    bool needs_content; /* a message whose content is null gets an empty text in its place */
     bool add_generation_prompt;
     struct slice tools;     /* JSON, or empty: none */
     struct slice documents; /* JSON, or empty: none */

@@ -91,6 +91,7 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
         .messages = copies,
         .message_count = message_count,
         .content = model->takes.content,
+        .needs_content = model->takes.needs_content,
         .add_generation_prompt = adds_generation_prompt,
         .bos_token = chat_token_text(model->vocab, vocab_bos(model->vocab)),
         .eos_token = chat_token_text(model->vocab, vocab_eos(model->vocab)),

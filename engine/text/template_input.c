@@ -215,12 +215,15 @@ static enum status content_part(struct template_run *run, struct template_value 
     return STATUS_OK;
 }
 
-static enum status message_content(struct template_run *run, enum chat_template_content wanted,
+static enum status message_content(struct template_run *run, const struct chat_template_args *args,
                                    struct template_value message)
 {
+    const enum chat_template_content wanted = args->content;
     struct template_value *content = member_of(run, message, "content");
     if (content == NULL)
         return STATUS_OK;
+    if (content->kind == TEMPLATE_NONE && args->needs_content)
+        TRY(template_string_make(run, SLICE(""), false, content));
     if (content->kind == TEMPLATE_LIST && wanted == CHAT_TEMPLATE_CONTENT_STRING)
         return content_join(run, content);
     if (content->kind == TEMPLATE_STRING && wanted == CHAT_TEMPLATE_CONTENT_PARTS)
@@ -229,7 +232,7 @@ static enum status message_content(struct template_run *run, enum chat_template_
 }
 
 static enum status message_value(struct template_run *run, const struct chat_message *message,
-                                 enum chat_template_content wanted, struct template_value *out)
+                                 const struct chat_template_args *args, struct template_value *out)
 {
     static const char *const names[] = {"role", "content"};
     struct template_value values[2];
@@ -243,7 +246,7 @@ static enum status message_value(struct template_run *run, const struct chat_mes
         TRY(template_string_make(run, message->content, false, &values[1]));
         TRY(make_dict(run, names, values, 2, out));
     }
-    TRY(message_content(run, wanted, *out));
+    TRY(message_content(run, args, *out));
     return template_value_close(run, out);
 }
 
@@ -255,6 +258,6 @@ enum status template_input_messages(struct template_run *run, const struct chat_
     TRY(template_value_open(run, TEMPLATE_LIST, args->message_count, out));
     out->is_own = false;
     for (size_t i = 0; i < args->message_count; i++)
-        TRY(message_value(run, &args->messages[i], args->content, &out->items->values[i]));
+        TRY(message_value(run, &args->messages[i], args, &out->items->values[i]));
     return template_value_close(run, out);
 }

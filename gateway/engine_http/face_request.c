@@ -172,6 +172,8 @@ static enum status message_json(const json_t *value, void **blocks, struct engin
         if (strcmp(key, "content") == 0 || !message_is_empty(key, field))
             json_object_set(copy, key, field);
     }
+    if (json_object_get(copy, "content") == NULL)
+        json_object_set_new(copy, "content", json_null());
     json_object_set_new(copy, "role", json_stringn(out->role.bytes, out->role.length));
     enum status status = take_json(copy, blocks, &out->json);
     json_decref(copy);

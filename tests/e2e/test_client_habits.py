@@ -24,6 +24,18 @@ def test_an_answer_without_text(client, answer):
     assert got.usage.prompt_tokens == empty.usage.prompt_tokens
 
 
+@pytest.mark.parametrize("answer", [{"content": None}, {}])
+def test_a_call_without_text(client, answer):
+    """The history of a client with tools: SmolLM2's template cannot take null in place of a text."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    called = {"role": "assistant", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "It rains."}
+    empty = chat(client, [USER, {**called, "content": ""}, result])
+    got = chat(client, [USER, {**called, **answer}, result])
+    assert got.choices[0].message.content == empty.choices[0].message.content
+    assert got.usage.prompt_tokens == empty.usage.prompt_tokens
+
+
 def test_an_answer_is_sent_back_as_it_came(client):
     message = chat(client, [USER]).choices[0].message
     assert chat(client, [USER, message, USER]).choices[0].message.content

@@ -121,17 +121,18 @@ static void test_probe(void **state)
         enum chat_template_content content;
         bool tools;
         bool ignores_system;
+        bool needs_content;
     } cases[] = {
         {"{% for m in messages %}{{ m.content }}{% endfor %}", CHAT_TEMPLATE_CONTENT_STRING, false,
-         false},
+         false, true},
         {"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
          "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}{{ tools }}",
-         CHAT_TEMPLATE_CONTENT_ANY, true, false},
+         CHAT_TEMPLATE_CONTENT_ANY, true, false, true},
         {"{% for m in messages if m.role != 'system' %}{{ m.content[0].text }}{% endfor %}",
-         CHAT_TEMPLATE_CONTENT_PARTS, false, true},
+         CHAT_TEMPLATE_CONTENT_PARTS, false, true, true},
         {"{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
          "{{ messages[0].content }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}",
-         CHAT_TEMPLATE_CONTENT_STRING, true, false},
+         CHAT_TEMPLATE_CONTENT_STRING, true, false, false},
     };
     const struct engine_message parts = {
         SLICE("user"),
@@ -152,6 +153,7 @@ static void test_probe(void **state)
         assert_int_equal(one.takes.content, cases[i].content);
         assert_int_equal(one.takes.tools, cases[i].tools);
         assert_int_equal(one.takes.ignores_system, cases[i].ignores_system);
+        assert_int_equal(one.takes.needs_content, cases[i].needs_content);
         enum status status = prepare_chat(&one, &parts, 1, &tools, true, 500, &ids, &count);
         assert_int_equal(status, cases[i].tools ? STATUS_OK : STATUS_UNSUPPORTED);
         if (status == STATUS_OK)
