@@ -52,7 +52,7 @@ enum status template_value_open(struct template_run *run, enum template_kind kin
     struct template_items *items = memory;
     *items = (struct template_items){.count = (uint32_t)values};
     *out = (struct template_value){
-        .kind = kind, .is_own = true, .count = (uint32_t)count, .items = items};
+        .kind = (uint8_t)kind, .is_own = true, .count = (uint32_t)count, .items = items};
     return STATUS_OK;
 }
 
