@@ -19,8 +19,7 @@ static const char *const hostile[] = {
     "\xe4\xb8\xad", /* Han */
     "\xcc\x81",     /* an acute that stands alone */
     "7",
-    "\xca\xb0"
-    "A", /* a letter that is neither capital nor small, and a capital */
+    "\xca\xb0\x41", /* a letter that is neither capital nor small, and a capital */
     "\n",
     "a",
     " a",
