@@ -63,7 +63,7 @@ static void tiles_store(int tile, void *to, size_t stride)
         memcpy((char *)to + row * stride, own.tile[tile][row], own.config.row_bytes[tile]);
 }
 
-/* TDPBSUD: sums[m][n] += Σ over k and i < 4 of inputs[m][4k + i] (signed) × weights[k][4n + i]. */
+/* TDPBSSD: sums[m][n] += Σ over k and i < 4 of inputs[m][4k + i] × weights[k][4n + i], signed. */
 static void tiles_dot(int sums, int inputs, int weights)
 {
     const struct tiles_config *config = &own.config;
@@ -78,7 +78,8 @@ static void tiles_dot(int sums, int inputs, int weights)
             memcpy(&sum, &own.tile[sums][m][4 * n], 4);
             for (uint32_t k = 0; k < config->rows[weights]; k++)
                 for (uint32_t i = 0; i < 4; i++)
-                    sum += (int8_t)own.tile[inputs][m][4 * k + i] * own.tile[weights][k][4 * n + i];
+                    sum += (int8_t)own.tile[inputs][m][4 * k + i] *
+                           (int8_t)own.tile[weights][k][4 * n + i];
             memcpy(&own.tile[sums][m][4 * n], &sum, 4);
         }
     own.products++;

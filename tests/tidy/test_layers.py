@@ -29,7 +29,9 @@ MAY_INCLUDE = {
         "config/base", "kernels/types", "kernels/cpu", "kernels/cpu/packed",
         "kernels/cpu/ref_int8",
     ],
-    "kernels/cpu/amx": ["kernels/cpu", "kernels/cpu/ref_int8", "kernels/cpu/avx512"],
+    "kernels/cpu/amx": [
+        "kernels/types", "kernels/cpu", "kernels/cpu/ref_int8", "kernels/cpu/avx512",
+    ],
     "kernels/cpu/avxvnni": [
         "kernels/cpu", "kernels/cpu/ref", "kernels/cpu/ref_int8", "kernels/cpu/avx2",
     ],

@@ -9,9 +9,10 @@
 #include "tests/unit/isa_linear.h"
 
 /* avx512's kernels with the leaf over tiles in plain C; NULL where the rest cannot run. */
-static struct kernels *make_emulated(struct kernel_table *table, uint32_t threads, uint32_t cols)
+static struct kernels *make_emulated(struct kernel_table *table, uint32_t threads, uint32_t rows,
+                                     uint32_t cols)
 {
-    struct kernels *kernels = kit_fast("avx512", threads, 70, cols);
+    struct kernels *kernels = kit_fast("avx512", threads, rows, cols);
     if (kernels == NULL) {
         print_message("no AVX-512 with VNNI here: the leaf cannot run over tiles in plain C\n");
         return NULL;
@@ -22,12 +23,11 @@ static struct kernels *make_emulated(struct kernel_table *table, uint32_t thread
     return kernels;
 }
 
-/* Tiles are for all types of codes from 16 rows on; each thread gives its own back. */
+/* Tiles are for all types of codes from AMX_ROWS_MIN rows on; each thread gives its own back. */
 static void check_type(struct kernels *fast, struct kernels *judge,
                        const struct tensor_type_info *type)
 {
-    static const uint32_t row_counts[] = {1,  15, 16, 17, 19, 21, 23, 25,
-                                          27, 29, 31, 32, 33, 47, 70};
+    static const uint32_t row_counts[] = {1, 47, 48, 49, 53, 64, 70};
     static const uint32_t output_counts[] = {1, 15, 16, 17, 49};
     struct rng rng = {.seed = type->id};
     const uint32_t unit = type->take == NULL ? 11 : type->block_elements > 32 ? 256 : 32;
@@ -46,7 +46,7 @@ static void test_tiles_in_plain_c(void **state)
 {
     (void)state;
     struct kernel_table table;
-    struct kernels *fast = make_emulated(&table, 1, 768);
+    struct kernels *fast = make_emulated(&table, 1, 70, 768);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 1, 70, 768);
@@ -62,12 +62,12 @@ static void test_threads(void **state)
     (void)state;
     struct kernel_table table;
     struct rng rng = {.seed = 5};
-    struct kernels *fast = make_emulated(&table, 2, 576);
+    struct kernels *fast = make_emulated(&table, 2, 99, 576);
     if (fast == NULL)
         return;
-    struct kernels *judge = kit_kernels("ref_int8", 1, 70, 576);
-    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q4_1, 64, 576, 576);
-    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q8_0, 33, 600, 576);
+    struct kernels *judge = kit_kernels("ref_int8", 1, 99, 576);
+    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q4_1, 99, 576, 576);
+    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q8_0, 50, 600, 576);
     kernels_destroy(fast);
     kernels_destroy(judge);
 }
@@ -79,7 +79,7 @@ static void test_chunks(void **state)
     enum { COLS = 32 * 340, ROWS = 70 };
     struct kernel_table table;
     struct rng rng = {.seed = 6};
-    struct kernels *fast = make_emulated(&table, 1, COLS);
+    struct kernels *fast = make_emulated(&table, 1, ROWS, COLS);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 1, ROWS, COLS);
@@ -93,7 +93,7 @@ static void test_experts(void **state)
 {
     (void)state;
     struct kernel_table table;
-    struct kernels *fast = make_emulated(&table, 2, 96);
+    struct kernels *fast = make_emulated(&table, 2, 70, 96);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 1, 70, 96);

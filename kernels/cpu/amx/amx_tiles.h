@@ -47,8 +47,8 @@ static inline void amx_config_product(struct amx_config *config, int sums, int i
     __asm__ volatile("tilestored %%tmm" AMX_TEXT(tile) ", (%0,%1,1)" ::"r"(to),                    \
                      "r"((long)(stride))                                                           \
                      : "memory")
-/* sums += inputs (signed bytes) × weights (unsigned). */
+/* sums += inputs × weights, signed bytes. */
 #define AMX_DOT(sums, inputs, weights)                                                             \
     __asm__ volatile(                                                                              \
-        "tdpbsud %%tmm" AMX_TEXT(weights) ", %%tmm" AMX_TEXT(inputs) ", %%tmm" AMX_TEXT(sums)::)
+        "tdpbssd %%tmm" AMX_TEXT(weights) ", %%tmm" AMX_TEXT(inputs) ", %%tmm" AMX_TEXT(sums)::)
 #endif

@@ -5,7 +5,7 @@
  *           LINEAR_LEAF(type), the name of a type's leaf.
  * Thread:   any compute thread.
  * Cost:     a call for each register block.
- * Not here: products (avx512_linear, amx_linear).
+ * Not here: products (avx512_linear).
  */
 #pragma once
 
