@@ -4,7 +4,7 @@
  * Owns:     nothing; values point into the text.
  * Thread:   any.
  * Cost:     O(bytes), about 0.6 µs a KiB of text; no allocation, no recursion, no tree.
- * Not here: what fields mean (edge_body, engine_http/face_request).
+ * Not here: what fields mean (edge_body, dialect/ask).
  *
  * The accepted texts are a subset of what jansson accepts with JSON_ALLOW_NUL, and the requested
  * fields have the same values. The rules:

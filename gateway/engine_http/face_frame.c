@@ -153,9 +153,9 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
     buffer_append_slice(&choice->text, event->text);
     if (event->kind == ENGINE_EVENT_CHOICE_END)
         return;
-    if (head->want_logprobs && head->kind == FACE_CHAT)
+    if (head->want_logprobs && head->dialect == ASK_CHAT)
         add_chat_logprobs(choice, event, engine);
-    if (head->want_logprobs && head->kind == FACE_TEXT)
+    if (head->want_logprobs && head->dialect == ASK_TEXT)
         add_text_logprobs(choice, event, engine);
     if (head->want_token_ids && event->kind == ENGINE_EVENT_TOKEN) {
         append_comma(&choice->token_ids);
@@ -180,13 +180,13 @@ size_t face_frame_bytes(const struct face_frame_choice *choice)
 
 static void write_head(const struct face_frame_head *head, uint32_t n, struct buffer *out)
 {
-    static const char *const objects[] = {[FACE_CHAT] = "chat.completion.chunk",
-                                          [FACE_TEXT] = "text_completion",
-                                          [FACE_GENERATE] = "generation"};
+    static const char *const objects[] = {[ASK_CHAT] = "chat.completion.chunk",
+                                          [ASK_TEXT] = "text_completion",
+                                          [ASK_GENERATE] = "generation"};
     buffer_printf(out,
                   "{\"n\":%u,\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,"
                   "\"service_tier\":\"%s\",\"model\":",
-                  n, head->id, objects[head->kind], (long long)head->created_s, head->tier);
+                  n, head->id, objects[head->dialect], (long long)head->created_s, head->tier);
     buffer_append_json_string(out, slice_of(head->model));
 }
 
@@ -198,7 +198,7 @@ static void write_logprobs(const struct face_frame_choice *choice,
         buffer_append_text(out, "null");
         return;
     }
-    if (head->kind == FACE_CHAT) {
+    if (head->dialect == ASK_CHAT) {
         buffer_append_text(out, "{\"content\":[");
         buffer_append_slice(out, buffer_slice(&choice->tokens));
         buffer_append_text(out, "],\"refusal\":null}");
@@ -237,7 +237,7 @@ void face_frame_write(struct face_frame_choice *choice, const struct face_frame_
                       uint32_t n, enum engine_finish finish, struct buffer *out)
 {
     write_head(head, n, out);
-    if (head->kind == FACE_GENERATE) {
+    if (head->dialect == ASK_GENERATE) {
         buffer_append_text(out, ",\"text\":");
         buffer_append_json_string(out, buffer_slice(&choice->text));
         write_finish(finish, out);
@@ -246,15 +246,15 @@ void face_frame_write(struct face_frame_choice *choice, const struct face_frame_
         return;
     }
     buffer_printf(out, ",\"choices\":[{\"index\":%u,", choice->index);
-    if (head->kind == FACE_TEXT)
+    if (head->dialect == ASK_TEXT)
         buffer_append_text(out, "\"text\":");
     else if (choice->text.length > 0)
         buffer_append_text(out, "\"delta\":{\"content\":");
     else
         buffer_append_text(out, "\"delta\":{");
-    if (head->kind == FACE_TEXT || choice->text.length > 0)
+    if (head->dialect == ASK_TEXT || choice->text.length > 0)
         buffer_append_json_string(out, buffer_slice(&choice->text));
-    if (head->kind == FACE_CHAT)
+    if (head->dialect == ASK_CHAT)
         buffer_append_char(out, '}');
     write_logprobs(choice, head, out);
     if (head->want_token_ids) {

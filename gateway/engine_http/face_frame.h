@@ -16,11 +16,11 @@
 #pragma once
 
 #include "engine/engine.h"
-#include "gateway/engine_http/face_request.h"
+#include "gateway/dialect/ask.h"
 
 /* What all frames of one answer have in common. */
 struct face_frame_head {
-    enum face_kind kind;
+    enum ask_dialect dialect;
     char id[LIMIT_REQUEST_ID_BYTES + 16]; /* "chatcmpl-…", "cmpl-…" or "gen-…" */
     const char *model;
     const char *tier; /* service_tier that the request really has */

@@ -32,8 +32,8 @@ struct face_job {
     struct face_trusted trusted;
     struct buffer body;           /* taken from the request; freed when all prompts are submitted */
     struct byte_shares_hold hold; /* accounts for the body's bytes */
-    enum face_kind kind;
-    struct face_request parsed;
+    enum ask_dialect dialect;
+    struct ask parsed;
     enum status parse_status;
     struct error_note note; /* the failure, if there was one */
     struct face_frame_head head;
@@ -80,7 +80,7 @@ static void job_release(struct face_job *job)
     for (uint32_t i = 0; i < job->choice_count; i++)
         face_frame_choice_deinit(&job->choices[i]);
     mem_free(job->choices);
-    face_request_deinit(&job->parsed);
+    ask_deinit(&job->parsed);
     buffer_deinit(&job->body);
     mem_free(job);
 }
@@ -148,11 +148,11 @@ static void job_drained(void *context)
 static struct final_record job_record(const struct face_job *job,
                                       const struct engine_report *report)
 {
-    static const enum final_route routes[] = {[FACE_CHAT] = FINAL_ROUTE_CHAT,
-                                              [FACE_TEXT] = FINAL_ROUTE_COMPLETIONS,
-                                              [FACE_GENERATE] = FINAL_ROUTE_GENERATE};
+    static const enum final_route routes[] = {[ASK_CHAT] = FINAL_ROUTE_CHAT,
+                                              [ASK_TEXT] = FINAL_ROUTE_COMPLETIONS,
+                                              [ASK_GENERATE] = FINAL_ROUTE_GENERATE};
     struct final_record record = {
-        .route = routes[job->kind],
+        .route = routes[job->dialect],
         .at_us = clock_wall_us(clock_system()),
         .report = final_ring_counts(report),
     };
@@ -203,7 +203,7 @@ static void job_begin(struct face_job *job)
     job->place = final_ring_begin(job->face->finals, &record);
     http_stream_begin(job->request, 200, headers, 2, job_drained, job);
     job_write_start(job);
-    for (uint32_t i = 0; i < job->choice_count && job->kind == FACE_CHAT; i++) {
+    for (uint32_t i = 0; i < job->choice_count && job->dialect == ASK_CHAT; i++) {
         struct buffer data;
         buffer_init(&data, FRAME_BYTES_MAX);
         face_frame_write_role(&job->choices[i], &job->head, &data);
@@ -289,7 +289,7 @@ static void job_fail(struct face_job *job, const struct error_note *note)
     job->is_failed = true;
     job->note = *note;
     /* The engine names the prompt; the field of a chat is "messages". */
-    if (job->kind == FACE_CHAT && note->status == STATUS_CONTEXT_LENGTH)
+    if (job->dialect == ASK_CHAT && note->status == STATUS_CONTEXT_LENGTH)
         snprintf(job->note.param, sizeof job->note.param, "messages");
     if (job->is_begun && job->request != NULL)
         job_write_error(job);
@@ -369,7 +369,7 @@ static void event_choice_end(struct face_job *job, struct face_frame_choice *cho
     }
     if (event->finish == ENGINE_FINISH_CANCELLED || event->finish == ENGINE_FINISH_ERROR)
         return;
-    if (job->kind == FACE_CHAT && face_frame_is_due(choice, &job->head))
+    if (job->dialect == ASK_CHAT && face_frame_is_due(choice, &job->head))
         job_write_frame(job, choice, ENGINE_FINISH_NONE);
     job_write_frame(job, choice, event->finish);
 }
@@ -453,10 +453,11 @@ static enum status job_make_head(struct face_job *job)
     struct slice id = slice_of(job->trusted.request_id);
     if (slice_starts_with(id, SLICE("req_")))
         id = (struct slice){id.bytes + 4, id.length - 4};
-    head->kind = job->kind;
+    head->dialect = job->dialect;
     static const char *const prefixes[] = {
-        [FACE_CHAT] = "chatcmpl", [FACE_TEXT] = "cmpl", [FACE_GENERATE] = "gen"};
-    snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->kind], (int)id.length, id.bytes);
+        [ASK_CHAT] = "chatcmpl", [ASK_TEXT] = "cmpl", [ASK_GENERATE] = "gen"};
+    snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->dialect], (int)id.length,
+             id.bytes);
     head->model = job->face->info.model_name;
     head->tier = service_class_tier(job->trusted.service_class);
     head->created_s = clock_wall_us(clock_system()) / 1000000;
@@ -475,7 +476,7 @@ static enum status job_make_head(struct face_job *job)
 static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
 {
     struct engine_request request;
-    face_request_of_prompt(&job->parsed, prompt, &request);
+    ask_of_prompt(&job->parsed, prompt, &request);
     face_trusted_apply(&job->trusted, &request);
     /* Each prompt of a request gets its own seed, derived from the request's seed. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
@@ -501,7 +502,7 @@ static void job_parsed(struct loop_turns_task *task)
     for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
         status = job_submit_prompt(job, i);
     /* The engine has copied what it needs. */
-    face_request_deinit(&job->parsed);
+    ask_deinit(&job->parsed);
     buffer_deinit(&job->body);
     face_give_back_body(job->face, &job->hold);
     if (status != STATUS_OK) {
@@ -515,14 +516,14 @@ static void job_parse(struct loop_turns_task *task)
     struct face_job *job = (struct face_job *)task;
     if (job->is_cancelled) /* nobody waits for the answer */
         return;
-    job->parse_status = face_request_parse(&job->parsed, job->kind, buffer_slice(&job->body),
-                                           job->face->info.model_name, job->face->info.vocab);
+    job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body),
+                                  job->face->info.model_name, job->face->info.vocab);
     if (job->parse_status != STATUS_OK)
         job->note = *status_note();
 }
 
 static enum status job_create(struct face_job **out, struct face *face,
-                              struct http_request *request, enum face_kind kind)
+                              struct http_request *request, enum ask_dialect dialect)
 {
     struct face_trusted trusted;
     TRY(face_trusted_read(&trusted, request));
@@ -545,7 +546,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     job->sink = (struct face_sink){job_take};
     job->face = face;
     job->trusted = trusted;
-    job->kind = kind;
+    job->dialect = dialect;
     job->place = FINAL_RING_NONE;
     job->started_us = clock_mono_us(clock_system());
     job->hold = hold;
@@ -563,12 +564,12 @@ static enum status job_create(struct face_job **out, struct face *face,
     return STATUS_OK;
 }
 
-void face_job_start(struct face *face, struct http_request *request, enum face_kind kind)
+void face_job_start(struct face *face, struct http_request *request, enum ask_dialect dialect)
 {
     struct face_job *job = NULL;
     if (!face_accepts(face, request))
         return;
-    if (job_create(&job, face, request, kind) != STATUS_OK) {
+    if (job_create(&job, face, request, dialect) != STATUS_OK) {
         http_respond_failure(request);
         return;
     }

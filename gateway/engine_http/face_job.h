@@ -11,11 +11,11 @@
  */
 #pragma once
 
+#include "gateway/dialect/ask.h"
 #include "gateway/engine_http/face.h"
-#include "gateway/engine_http/face_request.h"
 
 /* Handles a request: it is answered here, now or later. */
-void face_job_start(struct face *face, struct http_request *request, enum face_kind kind);
+void face_job_start(struct face *face, struct http_request *request, enum ask_dialect dialect);
 /* Asks the engine to end every job. */
 void face_job_cancel_all(struct face *face);
 /* Asks the engine to end a job; false when no job has this request id. */

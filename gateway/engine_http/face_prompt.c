@@ -5,8 +5,10 @@
 
 #include "config/base/mem.h"
 #include "engine/fleet.h"
-#include "gateway/engine_http/face_json.h"
-#include "gateway/engine_http/face_request.h"
+#include "gateway/dialect/ask.h"
+#include "gateway/dialect/ask_block.h"
+#include "gateway/dialect/ask_json.h"
+#include "gateway/dialect/ask_messages.h"
 #include "gateway/http/http_error.h"
 
 enum { ANSWER_BYTES_MAX = 256 * 1024 };
@@ -216,18 +218,18 @@ static enum status work_tokens(struct face_prompt_job *job, const json_t *messag
     enum status status;
     if (text != NULL) {
         struct slice slice;
-        TRY(face_json_string(text, param, &slice));
+        TRY(ask_json_string(text, param, &slice));
         status =
             engine_tokenize(engine, slice, true, LIMIT_CONTEXT, &job->tokens, &job->token_count);
     } else {
         void *blocks = NULL;
         const struct engine_message *list;
         size_t count;
-        status = face_request_messages(messages, &blocks, &list, &count);
+        status = ask_messages_read(messages, &blocks, &list, &count);
         if (status == STATUS_OK)
             status = engine_tokenize_chat(engine, list, count, false, LIMIT_CONTEXT, &job->tokens,
                                           &job->token_count);
-        face_request_free_blocks(blocks);
+        ask_block_free(blocks);
     }
     TRY(status);
     if (job->token_count == 0)
@@ -248,11 +250,11 @@ static enum status work_root(struct face_prompt_job *job, const json_t *root)
     const json_t *text = json_object_get(root, "text");
     const json_t *dry_run = json_object_get(root, "dry_run");
     struct slice hex = {0};
-    TRY(face_json_members(root, "body", known));
+    TRY(ask_json_members(root, "body", known));
     if (dry_run != NULL)
-        TRY(face_json_bool(dry_run, "dry_run", &job->is_dry_run));
+        TRY(ask_json_bool(dry_run, "dry_run", &job->is_dry_run));
     if (domain != NULL)
-        TRY(face_json_word(domain, "domain", &hex));
+        TRY(ask_json_word(domain, "domain", &hex));
     TRY(domain_read(hex, &job->domain));
     if ((messages == NULL) == (text == NULL))
         FAIL_PARAM(STATUS_INVALID, "messages", "Give either 'messages' or 'text'.");
@@ -265,7 +267,7 @@ static void job_work(struct loop_turns_task *task)
     json_t *root = NULL;
     if (job->is_gone)
         return;
-    job->status = face_json_parse(buffer_slice(&job->body), &root);
+    job->status = ask_json_parse(buffer_slice(&job->body), &root);
     if (job->status == STATUS_OK)
         job->status = work_root(job, root);
     if (job->status != STATUS_OK)

@@ -3,8 +3,8 @@
 #include <malloc.h>
 
 #include "engine/fleet.h"
+#include "gateway/dialect/ask_json.h"
 #include "gateway/engine_http/face_job.h"
-#include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_text.h"
 #include "gateway/http/http_error.h"
@@ -24,17 +24,17 @@ static void respond(struct http_request *request, struct buffer *answer)
 
 static void on_chat(struct http_request *request, void *context)
 {
-    face_job_start(context, request, FACE_CHAT);
+    face_job_start(context, request, ASK_CHAT);
 }
 
 static void on_completions(struct http_request *request, void *context)
 {
-    face_job_start(context, request, FACE_TEXT);
+    face_job_start(context, request, ASK_TEXT);
 }
 
 static void on_generate(struct http_request *request, void *context)
 {
-    face_job_start(context, request, FACE_GENERATE);
+    face_job_start(context, request, ASK_GENERATE);
 }
 
 static void on_tokenize(struct http_request *request, void *context)
@@ -200,12 +200,12 @@ static enum status lower_read(struct slice body)
     const enum service_class lowest = (enum service_class)SERVICE_CLASS_LOWEST;
     json_t *root = NULL;
     struct slice class;
-    TRY(face_json_parse(body, &root));
+    TRY(ask_json_parse(body, &root));
     const json_t *value = json_object_get(root, "class");
     enum status status = STATUS_OK;
     if (value == NULL || json_object_size(root) != 1)
         FAIL_OUT(STATUS_INVALID, "the body is {\"class\":\"%s\"}", service_class_name(lowest));
-    TRY_OUT(face_json_string(value, "class", &class));
+    TRY_OUT(ask_json_string(value, "class", &class));
     if (!slice_is(class, service_class_name(lowest)))
         FAIL_OUT(STATUS_UNSUPPORTED, "the class of a running request can only become %s",
                  service_class_name(lowest));
@@ -299,12 +299,12 @@ static enum status ack(struct face *face, struct slice body)
 {
     json_t *root = NULL;
     int64_t sequence = 0;
-    TRY(face_json_parse(body, &root));
+    TRY(ask_json_parse(body, &root));
     const json_t *value = json_object_get(root, "record_seq");
     enum status status = STATUS_OK;
     if (value == NULL || json_object_size(root) != 1)
         FAIL_OUT(STATUS_INVALID, "the body is {\"record_seq\":N}");
-    TRY_OUT(face_json_integer(value, "record_seq", 0, INT64_MAX, &sequence));
+    TRY_OUT(ask_json_integer(value, "record_seq", 0, INT64_MAX, &sequence));
     TRY_OUT(final_ring_acknowledge(face->finals, (uint64_t)sequence));
 out:
     json_decref(root);

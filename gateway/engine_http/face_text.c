@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "config/base/mem.h"
-#include "gateway/engine_http/face_json.h"
-#include "gateway/engine_http/face_request.h"
+#include "gateway/dialect/ask.h"
+#include "gateway/dialect/ask_block.h"
+#include "gateway/dialect/ask_json.h"
+#include "gateway/dialect/ask_messages.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
 
@@ -66,7 +68,7 @@ static enum status text_flag(const json_t *root, const char *name, bool fallback
 {
     const json_t *value = json_object_get(root, name);
     *out = fallback;
-    return value == NULL || json_is_null(value) ? STATUS_OK : face_json_bool(value, name, out);
+    return value == NULL || json_is_null(value) ? STATUS_OK : ask_json_bool(value, name, out);
 }
 
 static void text_answer_ids(struct text_job *job, const uint32_t *ids, size_t count)
@@ -95,12 +97,12 @@ static enum status text_encode(struct text_job *job, const json_t *root, void **
     struct engine *engine = fleet_text(job->face->fleet);
     if (prompt != NULL) {
         struct slice text;
-        TRY(face_json_string(prompt, "prompt", &text));
+        TRY(ask_json_string(prompt, "prompt", &text));
         return engine_tokenize(engine, text, add_special, LIMIT_CONTEXT, ids, count);
     }
     const struct engine_message *list;
     size_t message_count;
-    TRY(face_request_messages(messages, blocks, &list, &message_count));
+    TRY(ask_messages_read(messages, blocks, &list, &message_count));
     return engine_tokenize_chat(engine, list, message_count, add_generation_prompt, LIMIT_CONTEXT,
                                 ids, count);
 }
@@ -116,7 +118,7 @@ static enum status text_tokenize(struct text_job *job, const json_t *root)
     enum status status = text_encode(job, root, &blocks, &ids, &count);
     if (status == STATUS_OK)
         text_answer_ids(job, ids, count);
-    face_request_free_blocks(blocks);
+    ask_block_free(blocks);
     mem_free(ids);
     return status == STATUS_OK ? job->answer.status : status;
 }
@@ -131,7 +133,7 @@ static enum status text_detokenize(struct text_job *job, const json_t *root)
     bool skips_special;
     TRY(text_flag(root, "skip_special_tokens", false, &skips_special));
     size_t count;
-    TRY(face_json_array(tokens, "tokens", LIMIT_CONTEXT, &count));
+    TRY(ask_json_array(tokens, "tokens", LIMIT_CONTEXT, &count));
     uint32_t *ids = mem_zalloc(count, sizeof *ids);
     struct buffer text;
     buffer_init(&text, ANSWER_BYTES_MAX);
@@ -142,8 +144,8 @@ static enum status text_detokenize(struct text_job *job, const json_t *root)
         char path[48];
         int64_t id;
         snprintf(path, sizeof path, "tokens[%zu]", i);
-        TRY_OUT(face_json_integer(json_array_get(tokens, i), path, 0,
-                                  (int64_t)job->face->info.vocab - 1, &id));
+        TRY_OUT(ask_json_integer(json_array_get(tokens, i), path, 0,
+                                 (int64_t)job->face->info.vocab - 1, &id));
         ids[i] = (uint32_t)id;
     }
     TRY_OUT(engine_detokenize(fleet_text(job->face->fleet), ids, count, !skips_special, &text));
@@ -160,8 +162,8 @@ out:
 static enum status text_work_body(struct text_job *job)
 {
     json_t *root = NULL;
-    TRY(face_json_parse(buffer_slice(&job->body), &root));
-    enum status status = face_request_check_model(root, job->face->info.model_name);
+    TRY(ask_json_parse(buffer_slice(&job->body), &root));
+    enum status status = ask_check_model(root, job->face->info.model_name);
     if (status == STATUS_OK)
         status =
             job->kind == FACE_TEXT_TOKENIZE ? text_tokenize(job, root) : text_detokenize(job, root);

@@ -67,7 +67,10 @@ MAY_INCLUDE = {
     "auth/limits": ["config/base", "auth/credential", "auth/ledger", "auth/tenants"],
     "auth": ["config/base", "auth/credential", "auth/tenants", "auth/identity", "auth/limits"],
     "gateway/http": ["config/base"],
-    "gateway/engine_http": ["config/base", "config", "kernels", "engine", "gateway/http"],
+    "gateway/dialect": ["config/base", "engine"],
+    "gateway/engine_http": [
+        "config/base", "config", "kernels", "engine", "gateway/http", "gateway/dialect",
+    ],
     "gateway/upstream": ["config/base", "gateway/http"],
     "gateway/cli": ["config/base", "auth/limits", "gateway/upstream"],
     "gateway/edge/state": [

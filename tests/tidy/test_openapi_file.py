@@ -99,12 +99,13 @@ def test_bounds_are_the_servers_limits():
 
 def test_fields_are_those_of_the_validator():
     schemas = load()["components"]["schemas"]
-    rows = (ROOT / "gateway/engine_http/face_fields.def").read_text()
-    fields = re.findall(r"^FIELD\((\w+), ([\w |]+), \w+\)$", rows, re.M)
-    for kinds, name in (
-        ("CHAT|BOTH", "ChatRequest"), ("TEXT|BOTH", "CompletionRequest"), ("SIMPLE", "GenerateRequest"),
+    rows = (ROOT / "gateway/dialect/ask_fields.def").read_text()
+    fields = re.findall(r"^(?:HONOURED|HINT)\((\w+), ([A-Z |]+), .+\)$", rows, re.M)
+    assert len(fields) == len(re.findall(r"^(?:HONOURED|HINT)\(", rows, re.M))
+    for dialect, name in (
+        ("CHAT", "ChatRequest"), ("TEXT", "CompletionRequest"), ("SIMPLE", "GenerateRequest"),
     ):
-        wanted = {field for field, which in fields if re.search(rf"FOR_({kinds}|ALL)\b", which)}
+        wanted = {field for field, which in fields if dialect in which.split(" | ")}
         assert set(schemas[name]["properties"]) == wanted, name
         assert schemas[name]["additionalProperties"] is False
 

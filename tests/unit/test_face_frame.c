@@ -38,7 +38,7 @@ static void test_chat(void **state)
 {
     (void)state;
     const struct face_frame_head head = {
-        .kind = FACE_CHAT, .id = "chatcmpl-1", .model = "m\"x", .tier = "flex", .created_s = 9};
+        .dialect = ASK_CHAT, .id = "chatcmpl-1", .model = "m\"x", .tier = "flex", .created_s = 9};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 1);
     buffer_clear(&out);
@@ -67,7 +67,7 @@ static void test_chat(void **state)
 static void test_chat_logprobs(void **state)
 {
     (void)state;
-    const struct face_frame_head head = {.kind = FACE_CHAT,
+    const struct face_frame_head head = {.dialect = ASK_CHAT,
                                          .id = "c",
                                          .model = "m",
                                          .tier = "default",
@@ -102,8 +102,11 @@ static void event_is_told(struct face_frame_choice *choice, const struct face_fr
 static void test_text_with_an_echoed_prompt(void **state)
 {
     (void)state;
-    const struct face_frame_head head = {
-        .kind = FACE_TEXT, .id = "cmpl-1", .model = "m", .tier = "default", .want_logprobs = true};
+    const struct face_frame_head head = {.dialect = ASK_TEXT,
+                                         .id = "cmpl-1",
+                                         .model = "m",
+                                         .tier = "default",
+                                         .want_logprobs = true};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
     struct engine_event prompt = token_event(504, "The");
@@ -136,7 +139,7 @@ static void test_generation(void **state)
 {
     (void)state;
     const struct face_frame_head head = {
-        .kind = FACE_GENERATE, .id = "gen-1", .model = "m", .tier = "default", .created_s = 9};
+        .dialect = ASK_GENERATE, .id = "gen-1", .model = "m", .tier = "default", .created_s = 9};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
     struct engine_event event = token_event(504, "The");

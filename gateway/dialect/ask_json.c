@@ -1,4 +1,4 @@
-#include "gateway/engine_http/face_json.h"
+#include "gateway/dialect/ask_json.h"
 
 #include <math.h>
 
@@ -20,13 +20,13 @@ static const char *kind_of(const json_t *value)
     return kinds[json_typeof(value)];
 }
 
-enum status face_json_wrong_type(const json_t *value, const char *path, const char *expected)
+enum status ask_json_wrong_type(const json_t *value, const char *path, const char *expected)
 {
     FAIL_PARAM(STATUS_INVALID, path, "Invalid type for '%s': expected %s, but got %s instead.",
                path, expected, kind_of(value));
 }
 
-enum status face_json_parse(struct slice body, json_t **out)
+enum status ask_json_parse(struct slice body, json_t **out)
 {
     /* Checks form and bounds before jansson makes a tree: four million bytes of "{}," would become
      * a tree of 300 MiB. jansson then finds duplicate keys in inner objects. */
@@ -51,19 +51,19 @@ enum status face_json_parse(struct slice body, json_t **out)
     return STATUS_OK;
 }
 
-enum status face_json_bool(const json_t *value, const char *path, bool *out)
+enum status ask_json_bool(const json_t *value, const char *path, bool *out)
 {
     if (!json_is_boolean(value))
-        return face_json_wrong_type(value, path, "a boolean");
+        return ask_json_wrong_type(value, path, "a boolean");
     *out = json_is_true(value);
     return STATUS_OK;
 }
 
-enum status face_json_integer(const json_t *value, const char *path, int64_t least, int64_t most,
-                              int64_t *out)
+enum status ask_json_integer(const json_t *value, const char *path, int64_t least, int64_t most,
+                             int64_t *out)
 {
     if (!json_is_integer(value))
-        return face_json_wrong_type(value, path, "an integer");
+        return ask_json_wrong_type(value, path, "an integer");
     int64_t number = json_integer_value(value);
     if (number < least)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
@@ -79,11 +79,11 @@ enum status face_json_integer(const json_t *value, const char *path, int64_t lea
     return STATUS_OK;
 }
 
-enum status face_json_number(const json_t *value, const char *path, double least, double most,
-                             bool is_open, double *out)
+enum status ask_json_number(const json_t *value, const char *path, double least, double most,
+                            bool is_open, double *out)
 {
     if (!json_is_number(value))
-        return face_json_wrong_type(value, path, "a number");
+        return ask_json_wrong_type(value, path, "a number");
     double number = json_number_value(value);
     bool is_low = is_open ? !(number > least) : !(number >= least);
     if (is_low || !(number <= most))
@@ -94,17 +94,17 @@ enum status face_json_number(const json_t *value, const char *path, double least
     return STATUS_OK;
 }
 
-enum status face_json_string(const json_t *value, const char *path, struct slice *out)
+enum status ask_json_string(const json_t *value, const char *path, struct slice *out)
 {
     if (!json_is_string(value))
-        return face_json_wrong_type(value, path, "a string");
+        return ask_json_wrong_type(value, path, "a string");
     *out = (struct slice){json_string_value(value), json_string_length(value)};
     return STATUS_OK;
 }
 
-enum status face_json_word(const json_t *value, const char *path, struct slice *out)
+enum status ask_json_word(const json_t *value, const char *path, struct slice *out)
 {
-    TRY(face_json_string(value, path, out));
+    TRY(ask_json_string(value, path, out));
     if (memchr(out->bytes, 0, out->length) != NULL)
         FAIL_PARAM(STATUS_INVALID, path,
                    "Invalid '%s': it has a NUL character (\\u0000), which only texts may have.",
@@ -112,10 +112,10 @@ enum status face_json_word(const json_t *value, const char *path, struct slice *
     return STATUS_OK;
 }
 
-enum status face_json_array(const json_t *value, const char *path, size_t most, size_t *count)
+enum status ask_json_array(const json_t *value, const char *path, size_t most, size_t *count)
 {
     if (!json_is_array(value))
-        return face_json_wrong_type(value, path, "an array");
+        return ask_json_wrong_type(value, path, "an array");
     *count = json_array_size(value);
     if (*count > most)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
@@ -125,16 +125,16 @@ enum status face_json_array(const json_t *value, const char *path, size_t most, 
     return STATUS_OK;
 }
 
-enum status face_json_object(const json_t *value, const char *path)
+enum status ask_json_object(const json_t *value, const char *path)
 {
     if (!json_is_object(value))
-        return face_json_wrong_type(value, path, "an object");
+        return ask_json_wrong_type(value, path, "an object");
     return STATUS_OK;
 }
 
-enum status face_json_members(const json_t *value, const char *path, const char *const *known)
+enum status ask_json_members(const json_t *value, const char *path, const char *const *known)
 {
-    TRY(face_json_object(value, path));
+    TRY(ask_json_object(value, path));
     const char *key;
     json_t *member;
     json_object_foreach((json_t *)(uintptr_t)value, key, member)

@@ -1,4 +1,4 @@
-#include "gateway/engine_http/face_request.h"
+#include "gateway/dialect/ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,46 +12,46 @@
 
 enum { VOCAB = 100 };
 
-static enum status parse(struct face_request *request, enum face_kind kind, const char *body)
+static enum status parse(struct ask *request, enum ask_dialect dialect, const char *body)
 {
-    return face_request_parse(request, kind, slice_of(body), "m", VOCAB);
+    return ask_parse(request, dialect, slice_of(body), "m", VOCAB);
 }
 
 /* A chat, or a completion, with more fields: "," and members, or "". */
-static enum status parse_with(struct face_request *request, enum face_kind kind, const char *fields)
+static enum status parse_with(struct ask *request, enum ask_dialect dialect, const char *fields)
 {
     char body[8192];
     snprintf(body, sizeof body, "{\"model\":\"m\",%s%s}",
-             kind == FACE_CHAT ? "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
-                               : "\"prompt\":\"Hi\"",
+             dialect == ASK_CHAT ? "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+                                 : "\"prompt\":\"Hi\"",
              fields);
-    return parse(request, kind, body);
+    return parse(request, dialect, body);
 }
 
 static void test_defaults(void **state)
 {
     (void)state;
-    struct face_request request;
-    assert_int_equal(parse_with(&request, FACE_CHAT, ""), STATUS_OK);
+    struct ask request;
+    assert_int_equal(parse_with(&request, ASK_CHAT, ""), STATUS_OK);
     assert_int_equal(request.engine.choices, 1);
     assert_int_equal(request.engine.tokens_max, 0);
     assert_true(request.engine.sampling.temperature == 1.0f);
     assert_true(request.engine.sampling.top_p == 1.0f);
     assert_false(request.is_stream);
     uint64_t first_seed = request.engine.sampling.seed;
-    face_request_deinit(&request);
-    assert_int_equal(parse_with(&request, FACE_TEXT, ""), STATUS_OK);
+    ask_deinit(&request);
+    assert_int_equal(parse_with(&request, ASK_TEXT, ""), STATUS_OK);
     assert_int_equal(request.engine.tokens_max, 16);
     assert_true(request.engine.sampling.seed != first_seed);
-    face_request_deinit(&request);
+    ask_deinit(&request);
 }
 
 static void test_every_honoured_field(void **state)
 {
     (void)state;
-    struct face_request request;
+    struct ask request;
     assert_int_equal(
-        parse_with(&request, FACE_CHAT,
+        parse_with(&request, ASK_CHAT,
                    ",\"max_completion_tokens\":9,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
                    "\"min_p\":0.125,\"n\":3,\"seed\":-2,\"presence_penalty\":-1,"
                    "\"frequency_penalty\":2,\"logit_bias\":{\"5\":-100,\"99\":1.5},"
@@ -76,14 +76,14 @@ static void test_every_honoured_field(void **state)
     assert_true(engine->want_logprobs && engine->ignore_end && request.want_token_ids);
     assert_int_equal(engine->top_logprobs, 4);
     assert_true(request.is_stream);
-    face_request_deinit(&request);
+    ask_deinit(&request);
 }
 
 static void test_messages(void **state)
 {
     (void)state;
-    struct face_request request;
-    assert_int_equal(parse(&request, FACE_CHAT,
+    struct ask request;
+    assert_int_equal(parse(&request, ASK_CHAT,
                            "{\"model\":\"m\",\"messages\":[{\"role\":\"developer\",\"content\":"
                            "[{\"type\":\"text\",\"text\":\"one \"},{\"type\":\"text\",\"text\":"
                            "\"two\"}]},{\"role\":\"user\",\"content\":\"\",\"name\":null}]}"),
@@ -96,18 +96,18 @@ static void test_messages(void **state)
     assert_int_equal(request.engine.messages[1].json.length, 0);
     assert_true(slice_is(request.engine.messages[1].content, ""));
     struct engine_request one;
-    face_request_of_prompt(&request, 0, &one);
+    ask_of_prompt(&request, 0, &one);
     assert_int_equal(one.prompt_kind, ENGINE_PROMPT_CHAT);
-    face_request_deinit(&request);
+    ask_deinit(&request);
 }
 
 /* What a template gets goes there as the client wrote it, but for members that say nothing. */
 static void test_inputs_of_the_template(void **state)
 {
     (void)state;
-    struct face_request request;
+    struct ask request;
     assert_int_equal(
-        parse(&request, FACE_CHAT,
+        parse(&request, ASK_CHAT,
               "{\"model\":\"m\",\"messages\":["
               "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"type\":"
               "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":0.10}\"}}],"
@@ -130,19 +130,19 @@ static void test_inputs_of_the_template(void **state)
     assert_true(slice_is(request.engine.inputs.values, "{\"enable_thinking\":false}"));
     assert_non_null(strstr(request.engine.inputs.tools.bytes, "\"x\":0.1"));
     struct engine_request one;
-    face_request_of_prompt(&request, 0, &one);
+    ask_of_prompt(&request, 0, &one);
     assert_true(one.inputs.tools.length > 0);
-    face_request_deinit(&request);
+    ask_deinit(&request);
 }
 
 /* Texts may have any character in them, names may not have a NUL. */
 static void test_nul(void **state)
 {
     (void)state;
-    struct face_request request;
+    struct ask request;
     struct engine_request one;
     assert_int_equal(
-        parse(&request, FACE_CHAT,
+        parse(&request, ASK_CHAT,
               "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"},"
               "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0000\"},"
               "{\"type\":\"text\",\"text\":\"c\"}]}],\"stop\":\"x\\u0000\"}"),
@@ -150,12 +150,12 @@ static void test_nul(void **state)
     assert_true(slice_equals(request.engine.messages[0].content, SLICE("a\0b")));
     assert_non_null(strstr(request.engine.messages[1].json.bytes, "\"text\":\"\\u0000\"}"));
     assert_true(slice_equals(request.engine.stop[0], SLICE("x\0")));
-    face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"\\u0000\"]}"),
+    ask_deinit(&request);
+    assert_int_equal(parse(&request, ASK_TEXT, "{\"model\":\"m\",\"prompt\":[\"\\u0000\"]}"),
                      STATUS_OK);
-    face_request_of_prompt(&request, 0, &one);
+    ask_of_prompt(&request, 0, &one);
     assert_true(slice_equals(one.text, SLICE("\0")));
-    face_request_deinit(&request);
+    ask_deinit(&request);
     static const struct {
         const char *more;
         const char *param;
@@ -169,7 +169,7 @@ static void test_nul(void **state)
         {",\"modalities\":[\"text\\u0000\"]", "modalities"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        assert_int_equal(parse_with(&request, FACE_CHAT, names[i].more), STATUS_INVALID);
+        assert_int_equal(parse_with(&request, ASK_CHAT, names[i].more), STATUS_INVALID);
         assert_string_equal(status_note()->param, names[i].param);
         assert_non_null(strstr(status_note()->message, "NUL character (\\u0000)"));
     }
@@ -185,13 +185,13 @@ static void test_nul(void **state)
          "messages[0].content[0].type"},
     };
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
-        assert_int_equal(parse(&request, FACE_CHAT, bodies[i].body), STATUS_INVALID);
+        assert_int_equal(parse(&request, ASK_CHAT, bodies[i].body), STATUS_INVALID);
         assert_string_equal(status_note()->param, bodies[i].param);
     }
 }
 
 /* A list of so many prompts of one token, the number of the prompt. */
-static enum status parse_list(struct face_request *request, int prompts, int n)
+static enum status parse_list(struct ask *request, int prompts, int n)
 {
     char body[1024] = "{\"model\":\"m\",\"prompt\":[";
     size_t length = strlen(body);
@@ -199,16 +199,16 @@ static enum status parse_list(struct face_request *request, int prompts, int n)
         length +=
             (size_t)snprintf(body + length, sizeof body - length, "%s[%d]", i > 0 ? "," : "", i);
     snprintf(body + length, sizeof body - length, "],\"n\":%d}", n);
-    return parse(request, FACE_TEXT, body);
+    return parse(request, ASK_TEXT, body);
 }
 
 /* What clients send that means nothing, or the least of something. */
 static void test_empty_things(void **state)
 {
     (void)state;
-    struct face_request request;
+    struct ask request;
     assert_int_equal(
-        parse(&request, FACE_CHAT,
+        parse(&request, ASK_CHAT,
               "{\"model\":\"m\",\"tools\":[],\"functions\":[],\"top_p\":0,\"messages\":["
               "{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[]},"
               "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[],\"refusal\":null,"
@@ -219,122 +219,122 @@ static void test_empty_things(void **state)
     for (int i = 1; i < 4; i++)
         assert_true(slice_is(request.engine.messages[i].content, ""));
     assert_true(request.engine.sampling.top_p > 0 && request.engine.sampling.top_p <= 1e-6f);
-    face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT,
+    ask_deinit(&request);
+    assert_int_equal(parse(&request, ASK_TEXT,
                            "{\"model\":\"m\",\"prompt\":\"x\",\"max_tokens\":0,\"echo\":true}"),
                      STATUS_OK);
     assert_true(request.engine.is_scored);
-    face_request_deinit(&request);
+    ask_deinit(&request);
 }
 
 static void test_prompts(void **state)
 {
     (void)state;
-    struct face_request request;
+    struct ask request;
     struct engine_request one;
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,99]}"), STATUS_OK);
+    assert_int_equal(parse(&request, ASK_TEXT, "{\"model\":\"m\",\"prompt\":[1,99]}"), STATUS_OK);
     assert_int_equal(request.prompt_count, 1);
-    face_request_of_prompt(&request, 0, &one);
+    ask_of_prompt(&request, 0, &one);
     assert_int_equal(one.prompt_kind, ENGINE_PROMPT_TOKENS);
     assert_int_equal(one.token_count, 2);
     assert_int_equal(one.tokens[1], 99);
-    face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}"),
+    ask_deinit(&request);
+    assert_int_equal(parse(&request, ASK_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}"),
                      STATUS_OK);
     assert_int_equal(request.prompt_count, 2);
-    face_request_of_prompt(&request, 1, &one);
+    ask_of_prompt(&request, 1, &one);
     assert_true(slice_is(one.text, "b"));
-    face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":8}"),
+    ask_deinit(&request);
+    assert_int_equal(parse(&request, ASK_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":8}"),
                      STATUS_OK);
     assert_int_equal(request.prompt_count * request.engine.choices, 2 * LIMIT_CHOICES);
-    face_request_deinit(&request);
+    ask_deinit(&request);
     assert_int_equal(parse_list(&request, LIMIT_ANSWERS, 1), STATUS_OK);
     assert_int_equal(request.prompt_count, LIMIT_ANSWERS);
-    face_request_of_prompt(&request, LIMIT_ANSWERS - 1, &one);
+    ask_of_prompt(&request, LIMIT_ANSWERS - 1, &one);
     assert_int_equal(one.tokens[0], LIMIT_ANSWERS - 1);
-    face_request_deinit(&request);
+    ask_deinit(&request);
     assert_int_equal(parse_list(&request, LIMIT_ANSWERS + 1, 1), STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "prompt");
     assert_int_equal(parse_list(&request, LIMIT_ANSWERS / 2, 2), STATUS_OK);
-    face_request_deinit(&request);
+    ask_deinit(&request);
     assert_int_equal(parse_list(&request, LIMIT_ANSWERS / 2 + 1, 2), STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "n");
 }
 
 static const struct wrong {
-    enum face_kind kind;
+    enum ask_dialect dialect;
     const char *fields;
     enum status status;
     const char *param;
 } wrongs[] = {
-    {FACE_CHAT, ",\"max_tokens\":-1", STATUS_OUT_OF_RANGE, "max_tokens"},
-    {FACE_CHAT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
-    {FACE_CHAT, ",\"max_tokens\":1,\"max_completion_tokens\":1", STATUS_INVALID, "max_tokens"},
-    {FACE_CHAT, ",\"temperature\":2.01", STATUS_OUT_OF_RANGE, "temperature"},
-    {FACE_CHAT, ",\"temperature\":-0.01", STATUS_OUT_OF_RANGE, "temperature"},
-    {FACE_CHAT, ",\"temperature\":\"x\"", STATUS_INVALID, "temperature"},
-    {FACE_CHAT, ",\"top_p\":-0.1", STATUS_OUT_OF_RANGE, "top_p"},
-    {FACE_CHAT, ",\"tools\":[{}]", STATUS_INVALID, "tools[0].function"},
-    {FACE_CHAT, ",\"tools\":[7]", STATUS_INVALID, "tools[0]"},
-    {FACE_CHAT, ",\"tools\":[{\"function\":{}}]", STATUS_INVALID, "tools[0].function.name"},
-    {FACE_CHAT, ",\"tools\":{}", STATUS_INVALID, "tools"},
-    {FACE_CHAT, ",\"documents\":[1]", STATUS_INVALID, "documents[0]"},
-    {FACE_CHAT, ",\"chat_template_kwargs\":[]", STATUS_INVALID, "chat_template_kwargs"},
-    {FACE_CHAT, ",\"chat_template_kwargs\":{\"messages\":[]}", STATUS_INVALID,
+    {ASK_CHAT, ",\"max_tokens\":-1", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {ASK_CHAT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {ASK_CHAT, ",\"max_tokens\":1,\"max_completion_tokens\":1", STATUS_INVALID, "max_tokens"},
+    {ASK_CHAT, ",\"temperature\":2.01", STATUS_OUT_OF_RANGE, "temperature"},
+    {ASK_CHAT, ",\"temperature\":-0.01", STATUS_OUT_OF_RANGE, "temperature"},
+    {ASK_CHAT, ",\"temperature\":\"x\"", STATUS_INVALID, "temperature"},
+    {ASK_CHAT, ",\"top_p\":-0.1", STATUS_OUT_OF_RANGE, "top_p"},
+    {ASK_CHAT, ",\"tools\":[{}]", STATUS_INVALID, "tools[0].function"},
+    {ASK_CHAT, ",\"tools\":[7]", STATUS_INVALID, "tools[0]"},
+    {ASK_CHAT, ",\"tools\":[{\"function\":{}}]", STATUS_INVALID, "tools[0].function.name"},
+    {ASK_CHAT, ",\"tools\":{}", STATUS_INVALID, "tools"},
+    {ASK_CHAT, ",\"documents\":[1]", STATUS_INVALID, "documents[0]"},
+    {ASK_CHAT, ",\"chat_template_kwargs\":[]", STATUS_INVALID, "chat_template_kwargs"},
+    {ASK_CHAT, ",\"chat_template_kwargs\":{\"messages\":[]}", STATUS_INVALID,
      "chat_template_kwargs.messages"},
-    {FACE_CHAT, ",\"chat_template_kwargs\":{\"raise_exception\":1}", STATUS_INVALID,
+    {ASK_CHAT, ",\"chat_template_kwargs\":{\"raise_exception\":1}", STATUS_INVALID,
      "chat_template_kwargs.raise_exception"},
-    {FACE_CHAT, ",\"functions\":[{}]", STATUS_UNSUPPORTED, "functions"},
-    {FACE_TEXT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
-    {FACE_TEXT, ",\"max_tokens\":0,\"echo\":false", STATUS_OUT_OF_RANGE, "max_tokens"},
-    {FACE_TEXT, ",\"max_tokens\":-1,\"echo\":true", STATUS_OUT_OF_RANGE, "max_tokens"},
-    {FACE_CHAT, ",\"top_p\":1.01", STATUS_OUT_OF_RANGE, "top_p"},
-    {FACE_CHAT, ",\"top_k\":-2", STATUS_OUT_OF_RANGE, "top_k"},
-    {FACE_CHAT, ",\"min_p\":1.01", STATUS_OUT_OF_RANGE, "min_p"},
-    {FACE_CHAT, ",\"n\":0", STATUS_OUT_OF_RANGE, "n"},
-    {FACE_CHAT, ",\"n\":9", STATUS_OUT_OF_RANGE, "n"},
-    {FACE_CHAT, ",\"seed\":1.5", STATUS_INVALID, "seed"},
-    {FACE_CHAT, ",\"presence_penalty\":2.01", STATUS_OUT_OF_RANGE, "presence_penalty"},
-    {FACE_CHAT, ",\"frequency_penalty\":-2.01", STATUS_OUT_OF_RANGE, "frequency_penalty"},
-    {FACE_CHAT, ",\"logit_bias\":{\"100\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
-    {FACE_CHAT, ",\"logit_bias\":{\"-1\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
-    {FACE_CHAT, ",\"logit_bias\":{\"5\":1,\"05\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
-    {FACE_CHAT, ",\"logit_bias\":{\"00\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
-    {FACE_CHAT, ",\"response_format\":{\"type\":\"text\",\"x\":1}", STATUS_UNSUPPORTED,
+    {ASK_CHAT, ",\"functions\":[{}]", STATUS_UNSUPPORTED, "functions"},
+    {ASK_TEXT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {ASK_TEXT, ",\"max_tokens\":0,\"echo\":false", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {ASK_TEXT, ",\"max_tokens\":-1,\"echo\":true", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {ASK_CHAT, ",\"top_p\":1.01", STATUS_OUT_OF_RANGE, "top_p"},
+    {ASK_CHAT, ",\"top_k\":-2", STATUS_OUT_OF_RANGE, "top_k"},
+    {ASK_CHAT, ",\"min_p\":1.01", STATUS_OUT_OF_RANGE, "min_p"},
+    {ASK_CHAT, ",\"n\":0", STATUS_OUT_OF_RANGE, "n"},
+    {ASK_CHAT, ",\"n\":9", STATUS_OUT_OF_RANGE, "n"},
+    {ASK_CHAT, ",\"seed\":1.5", STATUS_INVALID, "seed"},
+    {ASK_CHAT, ",\"presence_penalty\":2.01", STATUS_OUT_OF_RANGE, "presence_penalty"},
+    {ASK_CHAT, ",\"frequency_penalty\":-2.01", STATUS_OUT_OF_RANGE, "frequency_penalty"},
+    {ASK_CHAT, ",\"logit_bias\":{\"100\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {ASK_CHAT, ",\"logit_bias\":{\"-1\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {ASK_CHAT, ",\"logit_bias\":{\"5\":1,\"05\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {ASK_CHAT, ",\"logit_bias\":{\"00\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {ASK_CHAT, ",\"response_format\":{\"type\":\"text\",\"x\":1}", STATUS_UNSUPPORTED,
      "response_format.x"},
-    {FACE_CHAT, ",\"logit_bias\":{\"1x\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
-    {FACE_CHAT, ",\"logit_bias\":{\"1\":101}", STATUS_OUT_OF_RANGE, "logit_bias.1"},
-    {FACE_CHAT, ",\"logit_bias\":[]", STATUS_INVALID, "logit_bias"},
-    {FACE_CHAT, ",\"stop\":\"\"", STATUS_OUT_OF_RANGE, "stop"},
-    {FACE_CHAT, ",\"stop\":[\"a\",7]", STATUS_INVALID, "stop[1]"},
-    {FACE_CHAT, ",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", STATUS_OUT_OF_RANGE, "stop"},
-    {FACE_CHAT, ",\"logprobs\":3", STATUS_INVALID, "logprobs"},
-    {FACE_CHAT, ",\"user\":7", STATUS_INVALID, "user"},
-    {FACE_TEXT, ",\"safety_identifier\":{}", STATUS_INVALID, "safety_identifier"},
-    {FACE_CHAT, ",\"metadata\":\"x\"", STATUS_INVALID, "metadata"},
-    {FACE_CHAT, ",\"metadata\":{\"a\":1}", STATUS_INVALID, "metadata.a"},
-    {FACE_CHAT, ",\"top_logprobs\":1", STATUS_INVALID, "top_logprobs"},
-    {FACE_CHAT, ",\"logprobs\":true,\"top_logprobs\":21", STATUS_OUT_OF_RANGE, "top_logprobs"},
-    {FACE_CHAT, ",\"stream\":1", STATUS_INVALID, "stream"},
-    {FACE_CHAT, ",\"stream_options\":{}", STATUS_INVALID, "stream_options"},
-    {FACE_CHAT, ",\"stream\":true,\"stream_options\":{\"x\":true}", STATUS_UNSUPPORTED,
+    {ASK_CHAT, ",\"logit_bias\":{\"1x\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {ASK_CHAT, ",\"logit_bias\":{\"1\":101}", STATUS_OUT_OF_RANGE, "logit_bias.1"},
+    {ASK_CHAT, ",\"logit_bias\":[]", STATUS_INVALID, "logit_bias"},
+    {ASK_CHAT, ",\"stop\":\"\"", STATUS_OUT_OF_RANGE, "stop"},
+    {ASK_CHAT, ",\"stop\":[\"a\",7]", STATUS_INVALID, "stop[1]"},
+    {ASK_CHAT, ",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", STATUS_OUT_OF_RANGE, "stop"},
+    {ASK_CHAT, ",\"logprobs\":3", STATUS_INVALID, "logprobs"},
+    {ASK_CHAT, ",\"user\":7", STATUS_INVALID, "user"},
+    {ASK_TEXT, ",\"safety_identifier\":{}", STATUS_INVALID, "safety_identifier"},
+    {ASK_CHAT, ",\"metadata\":\"x\"", STATUS_INVALID, "metadata"},
+    {ASK_CHAT, ",\"metadata\":{\"a\":1}", STATUS_INVALID, "metadata.a"},
+    {ASK_CHAT, ",\"top_logprobs\":1", STATUS_INVALID, "top_logprobs"},
+    {ASK_CHAT, ",\"logprobs\":true,\"top_logprobs\":21", STATUS_OUT_OF_RANGE, "top_logprobs"},
+    {ASK_CHAT, ",\"stream\":1", STATUS_INVALID, "stream"},
+    {ASK_CHAT, ",\"stream_options\":{}", STATUS_INVALID, "stream_options"},
+    {ASK_CHAT, ",\"stream\":true,\"stream_options\":{\"x\":true}", STATUS_UNSUPPORTED,
      "stream_options.x"},
-    {FACE_CHAT, ",\"response_format\":{\"type\":\"json_schema\"}", STATUS_UNSUPPORTED,
+    {ASK_CHAT, ",\"response_format\":{\"type\":\"json_schema\"}", STATUS_UNSUPPORTED,
      "response_format.type"},
-    {FACE_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
-    {FACE_CHAT, ",\"service_tier\":\"scale\"", STATUS_UNSUPPORTED, "service_tier"},
-    {FACE_GENERATE, ",\"service_tier\":1", STATUS_INVALID, "service_tier"},
-    {FACE_CHAT, ",\"store\":true", STATUS_UNSUPPORTED, "store"},
-    {FACE_CHAT, ",\"priority\":-1", STATUS_OUT_OF_RANGE, "priority"},
-    {FACE_TEXT, ",\"priority\":1.5", STATUS_INVALID, "priority"},
-    {FACE_CHAT, ",\"echo\":true", STATUS_UNSUPPORTED, "echo"},
-    {FACE_CHAT, ",\"prompt\":\"x\"", STATUS_UNSUPPORTED, "prompt"},
-    {FACE_TEXT, ",\"messages\":[]", STATUS_UNSUPPORTED, "messages"},
-    {FACE_TEXT, ",\"suffix\":\"x\"", STATUS_UNSUPPORTED, "suffix"},
-    {FACE_TEXT, ",\"best_of\":2", STATUS_UNSUPPORTED, "best_of"},
-    {FACE_TEXT, ",\"logprobs\":21", STATUS_OUT_OF_RANGE, "logprobs"},
-    {FACE_TEXT, ",\"logprobs\":true", STATUS_INVALID, "logprobs"},
+    {ASK_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
+    {ASK_CHAT, ",\"service_tier\":\"scale\"", STATUS_UNSUPPORTED, "service_tier"},
+    {ASK_GENERATE, ",\"service_tier\":1", STATUS_INVALID, "service_tier"},
+    {ASK_CHAT, ",\"store\":true", STATUS_UNSUPPORTED, "store"},
+    {ASK_CHAT, ",\"priority\":-1", STATUS_OUT_OF_RANGE, "priority"},
+    {ASK_TEXT, ",\"priority\":1.5", STATUS_INVALID, "priority"},
+    {ASK_CHAT, ",\"echo\":true", STATUS_UNSUPPORTED, "echo"},
+    {ASK_CHAT, ",\"prompt\":\"x\"", STATUS_UNSUPPORTED, "prompt"},
+    {ASK_TEXT, ",\"messages\":[]", STATUS_UNSUPPORTED, "messages"},
+    {ASK_TEXT, ",\"suffix\":\"x\"", STATUS_UNSUPPORTED, "suffix"},
+    {ASK_TEXT, ",\"best_of\":2", STATUS_UNSUPPORTED, "best_of"},
+    {ASK_TEXT, ",\"logprobs\":21", STATUS_OUT_OF_RANGE, "logprobs"},
+    {ASK_TEXT, ",\"logprobs\":true", STATUS_INVALID, "logprobs"},
 };
 
 static void test_classes(void **state)
@@ -353,13 +353,13 @@ static void test_classes(void **state)
         {",\"priority\":1,\"service_tier\":\"priority\"", SERVICE_CLASS_STANDARD},
         {",\"priority\":7", SERVICE_CLASS_BATCH},
     };
-    static const enum face_kind all[] = {FACE_CHAT, FACE_TEXT, FACE_GENERATE};
+    static const enum ask_dialect all[] = {ASK_CHAT, ASK_TEXT, ASK_GENERATE};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (size_t kind = 0; kind < 3; kind++) {
-            struct face_request request;
+            struct ask request;
             assert_int_equal(parse_with(&request, all[kind], rows[i].fields), STATUS_OK);
             assert_int_equal(request.engine.service_class, rows[i].service_class);
-            face_request_deinit(&request);
+            ask_deinit(&request);
         }
     }
 }
@@ -368,8 +368,8 @@ static void test_wrong_fields_are_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
-        struct face_request request;
-        enum status status = parse_with(&request, wrongs[i].kind, wrongs[i].fields);
+        struct ask request;
+        enum status status = parse_with(&request, wrongs[i].dialect, wrongs[i].fields);
         if (status != wrongs[i].status || strcmp(status_note()->param, wrongs[i].param) != 0)
             fail_msg("%s: %s, param '%s'", wrongs[i].fields, status_name(status),
                      status_note()->param);
@@ -378,45 +378,45 @@ static void test_wrong_fields_are_named(void **state)
 }
 
 static const struct wrong wrong_bodies[] = {
-    {FACE_CHAT, "{\"messages\":[]}", STATUS_INVALID, "model"},
-    {FACE_CHAT, "{\"model\":\"x\"}", STATUS_MODEL_NOT_FOUND, "model"},
-    {FACE_CHAT, "{\"model\":7}", STATUS_INVALID, "model"},
-    {FACE_CHAT, "{\"model\":\"m\"}", STATUS_INVALID, "messages"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[]}", STATUS_INVALID, "messages"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[7]}", STATUS_INVALID, "messages[0]"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", STATUS_INVALID,
+    {ASK_CHAT, "{\"messages\":[]}", STATUS_INVALID, "model"},
+    {ASK_CHAT, "{\"model\":\"x\"}", STATUS_MODEL_NOT_FOUND, "model"},
+    {ASK_CHAT, "{\"model\":7}", STATUS_INVALID, "model"},
+    {ASK_CHAT, "{\"model\":\"m\"}", STATUS_INVALID, "messages"},
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[]}", STATUS_INVALID, "messages"},
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[7]}", STATUS_INVALID, "messages[0]"},
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", STATUS_INVALID,
      "messages[0].role"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"critic\",\"content\":\"x\"}]}",
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"critic\",\"content\":\"x\"}]}",
      STATUS_UNSUPPORTED, "messages[0].role"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":7}]}",
-     STATUS_INVALID, "messages[0].content"},
-    {FACE_CHAT,
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":7}]}", STATUS_INVALID,
+     "messages[0].content"},
+    {ASK_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
      STATUS_UNSUPPORTED, "messages[0].content[0].type"},
-    {FACE_CHAT,
+    {ASK_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
      "\"text\":\"x\",\"cache_control\":{}}]}]}",
      STATUS_UNSUPPORTED, "messages[0].content[0].cache_control"},
-    {FACE_CHAT,
+    {ASK_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]}",
      STATUS_INVALID, "messages[0].tool_calls[0].function"},
-    {FACE_CHAT,
+    {ASK_CHAT,
      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":{}}]}",
      STATUS_INVALID, "messages[0].tool_calls"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":null}]}",
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":null}]}",
      STATUS_INVALID, "messages[0].content"},
-    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\"}]}", STATUS_INVALID,
+    {ASK_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\"}]}", STATUS_INVALID,
      "messages[0].content"},
-    {FACE_TEXT, "{\"model\":\"m\"}", STATUS_INVALID, "prompt"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":\"\"}", STATUS_INVALID, "prompt"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[]}", STATUS_INVALID, "prompt"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[100]}", STATUS_OUT_OF_RANGE, "prompt[0]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,-1]}", STATUS_OUT_OF_RANGE, "prompt[1]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,\"a\"]}", STATUS_INVALID, "prompt[1]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",1]}", STATUS_INVALID, "prompt[1]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],\"a\"]}", STATUS_INVALID, "prompt[1]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[]]}", STATUS_INVALID, "prompt[0]"},
-    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":{}}", STATUS_INVALID, "prompt"},
+    {ASK_TEXT, "{\"model\":\"m\"}", STATUS_INVALID, "prompt"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":\"\"}", STATUS_INVALID, "prompt"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[]}", STATUS_INVALID, "prompt"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[100]}", STATUS_OUT_OF_RANGE, "prompt[0]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[1,-1]}", STATUS_OUT_OF_RANGE, "prompt[1]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[1,\"a\"]}", STATUS_INVALID, "prompt[1]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",1]}", STATUS_INVALID, "prompt[1]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[[1],\"a\"]}", STATUS_INVALID, "prompt[1]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":[[]]}", STATUS_INVALID, "prompt[0]"},
+    {ASK_TEXT, "{\"model\":\"m\",\"prompt\":{}}", STATUS_INVALID, "prompt"},
 };
 
 static void test_wrong_bodies_are_named(void **state)
@@ -424,8 +424,8 @@ static void test_wrong_bodies_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrong_bodies / sizeof wrong_bodies[0]; i++) {
         const struct wrong *wrong = &wrong_bodies[i];
-        struct face_request request;
-        enum status status = parse(&request, wrong->kind, wrong->fields);
+        struct ask request;
+        enum status status = parse(&request, wrong->dialect, wrong->fields);
         if (status != wrong->status || strcmp(status_note()->param, wrong->param) != 0)
             fail_msg("%s: %s, param '%s'", wrong->fields, status_name(status),
                      status_note()->param);
@@ -436,8 +436,8 @@ static void test_wrong_bodies_are_named(void **state)
 static void test_generate(void **state)
 {
     (void)state;
-    struct face_request request;
-    assert_int_equal(parse(&request, FACE_GENERATE,
+    struct ask request;
+    assert_int_equal(parse(&request, ASK_GENERATE,
                            "{\"prompt\":\"Hi\",\"max_tokens\":5,\"temperature\":0,\"seed\":7,"
                            "\"top_p\":0.5,\"stop\":\"x\",\"stream\":true}"),
                      STATUS_OK);
@@ -445,7 +445,7 @@ static void test_generate(void **state)
     assert_int_equal(request.engine.tokens_max, 5);
     assert_int_equal(request.engine.stop_count, 1);
     assert_true(request.is_stream);
-    face_request_deinit(&request);
+    ask_deinit(&request);
     static const struct {
         const char *body;
         enum status status;
@@ -469,12 +469,12 @@ static void test_generate(void **state)
         {"[]", STATUS_INVALID, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        enum status status = parse(&request, FACE_GENERATE, rows[i].body);
+        enum status status = parse(&request, ASK_GENERATE, rows[i].body);
         if (status != rows[i].status)
             fail_msg("%s: %s", rows[i].body, status_name(status));
         if (status == STATUS_OK) {
             assert_int_equal(request.engine.tokens_max, 16);
-            face_request_deinit(&request);
+            ask_deinit(&request);
         } else if (rows[i].param != NULL) {
             assert_string_equal(status_note()->param, rows[i].param);
         }
@@ -496,13 +496,13 @@ static void test_no_memory_at_any_point(void **state)
     bool is_through = false;
     for (int n = 0; !is_through && n < 100; n++) {
         int left = n;
-        struct face_request request;
+        struct ask request;
         mem_hook_set(fail_at, &left);
-        enum status status = parse(&request, FACE_CHAT, body);
+        enum status status = parse(&request, ASK_CHAT, body);
         mem_hook_set(NULL, NULL);
         is_through = status == STATUS_OK;
         if (is_through)
-            face_request_deinit(&request);
+            ask_deinit(&request);
         else
             assert_int_equal(status, STATUS_NO_MEMORY);
     }
