@@ -1,0 +1,50 @@
+/* limits_grammar: bounds of constrained decoding: sources, regexes, grammars, their runs and masks.
+ *
+ * Owns:     numbers, with their reasons.
+ * Not here: bounds of JSON Schemas (limits_schema.h), of everything else (limits.h), and what an
+ *           operator may set (options.def).
+ */
+#pragma once
+
+/* --- sources --- */
+#define LIMIT_GRAMMAR_SOURCE_BYTES (256 * 1024) /* the largest schema of the sample has 160 KiB */
+#define LIMIT_GRAMMAR_DEPTH        128          /* groups of a regex inside each other; sizes a stack */
+/* of a regex, of a list, of a text; and what counts inside counts multiply to in a regex */
+#define LIMIT_GRAMMAR_REPEAT 65535
+
+/* --- compilation --- */
+#define LIMIT_COMPILE_STEPS   20000000 /* nodes, merges, expansions: less than 0.5 s of CPU */
+#define LIMIT_COMPILE_LOOK    4096     /* steps between two looks at the flag of cancellation */
+#define LIMIT_GRAMMAR_NODES   262144   /* of the regexes of a grammar, derivatives included */
+#define LIMIT_GRAMMAR_SETS    16384    /* different byte sets of a grammar */
+#define LIMIT_GRAMMAR_CHARS   4096     /* different character classes that a grammar remembers */
+#define LIMIT_GRAMMAR_LEXEMES 16384
+#define LIMIT_GRAMMAR_RULES   65536
+#define LIMIT_GRAMMAR_SYMBOLS 1048576 /* of all alternatives: 16 MiB while it is compiled */
+/* operations of a regex inside each other, which derivation follows: sizes the C stack */
+#define LIMIT_GRAMMAR_NESTING 1024
+
+/* --- a compiled grammar, which grows while it is used --- */
+#define LIMIT_GRAMMAR_STATES     32768 /* of its lexer */
+#define LIMIT_GRAMMAR_BYTES      (32 * 1024 * 1024)
+#define LIMIT_GRAMMAR_FILL_STEPS 65536 /* for one entry of the lexer's table: 2 ms */
+/* Derivatives that are looked at to see that a state of the lexer can still match. If it cannot be
+ * seen, the state is taken to match. */
+#define LIMIT_GRAMMAR_LOOK_STEPS 4096
+#define LIMIT_GRAMMAR_KEPT       256  /* kept masks of a grammar */
+#define LIMIT_GRAMMAR_EXITS      4096 /* of a kept mask: tokens in which its lexeme ends */
+
+/* --- the cache of compiled grammars --- */
+#define LIMIT_GRAMMAR_DOMAIN_BYTES (64 * 1024 * 1024)
+#define LIMIT_GRAMMAR_DOMAIN_COUNT 256
+
+/* --- runs and masks --- */
+#define LIMIT_GRAMMAR_RUN_BYTES (1024 * 1024)
+#define LIMIT_GRAMMAR_ROW_ITEMS 4096
+#define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
+/* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */
+#define LIMIT_GRAMMAR_MASK_FUEL     50000
+#define LIMIT_GRAMMAR_MASK_STEPS    64  /* that a row waits for its mask before it is given up */
+#define LIMIT_GRAMMAR_FORCED_TOKENS 256 /* of a sequence in one step */
+#define LIMIT_TOKEN_CLASSES         16  /* character classes of a model that have masks */
+#define LIMIT_TOKEN_CLASS_CHARS     128 /* longest token of a class that has a mask of its own */
