@@ -9,22 +9,44 @@ models=
 
 say() { printf '==> [%3d s] %s\n' "$SECONDS" "$*"; }
 
-# begin SCRIPT SECONDS [--dry BUILD] [FOLDER]: starts an empty report in FOLDER and removes an earlier one.
+# usage: prints what the comment at the top of the running script says, and ends.
+usage() { # EXIT-STATUS
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&$(($1 == 0 ? 1 : 2))
+  exit "$1"
+}
+
+# begin SCRIPT SECONDS [--dry [BUILD]] [FOLDER]: starts an empty report in FOLDER and removes an earlier one.
 # A dry run uses tiny shapes and the programs of BUILD, which run the kernels on the processor.
 begin() {
+  local word words=()
   script=$1
   seconds_all=${CHECK_SECONDS:-$2}
   shift 2
   is_dry=no
+  for word in "$@"; do
+    case $word in
+      --dry) is_dry=yes ;;
+      -h | --help) usage 0 ;;
+      -*)
+        echo "$script: there is no option $word" >&2
+        usage 2
+        ;;
+      *) words+=("$word") ;;
+    esac
+  done
+  set -- "${words[@]}"
   bin=build/gpu
   suffix=
   banyan=$bin/banyan
-  if [ "${1:-}" = --dry ]; then
-    is_dry=yes
-    bin=$2
+  if [ $is_dry = yes ]; then
+    bin=${1:-build/release}
     suffix=_simt
     banyan=$bin/gpu_banyan_simt
-    shift 2
+    [ -x "$banyan" ] || {
+      echo "$script: $bin has no gpu_banyan_simt: build the preset release with -DBANYAN_TESTS=ON first" >&2
+      exit 2
+    }
+    set -- "${2:-build/gpu-dry}"
   fi
   folder=${1:-build/gpu}
   logs=$folder/log

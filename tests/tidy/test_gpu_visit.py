@@ -267,6 +267,21 @@ def test_names_to_run_again(tmp_path, capsys):
         "bench,engine_1b_bf16,graph,parity_draw,sanitizer_racecheck", ""]  # fmt: skip
 
 
+@pytest.mark.parametrize("words, status, said", [
+    (["check", "--help"], 0, "usage: tests/gpu/check"), (["visit", "--help"], 0, "usage: tests/gpu/visit"),
+    (["visit", "2", "--help"], 0, "usage: tests/gpu/visit"), (["visit"], 2, "usage: tests/gpu/visit"),
+    (["visit", "4"], 2, "usage: tests/gpu/visit"), (["check", "--drive"], 2, "there is no option --drive"),
+    (["visit", "2", "--dry", "nowhere"], 2, "nowhere has no gpu_banyan_simt"),
+])  # fmt: skip
+def test_wrong_words_are_told(words, status, said):
+    before = set(ROOT.iterdir())
+    done = subprocess.run(
+        [f"tests/gpu/{words[0]}", *words[1:]], cwd=ROOT, timeout=60, capture_output=True, text=True
+    )
+    assert done.returncode == status and said in done.stdout + done.stderr
+    assert set(ROOT.iterdir()) == before, "an option's name is no folder's"
+
+
 def dry(call, folder, **more):
     done = subprocess.run(
         ["tests/gpu/visit", call, "--dry", ROOT / "build/release", folder], cwd=ROOT, timeout=600, capture_output=True,
