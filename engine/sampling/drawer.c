@@ -76,6 +76,8 @@ void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
         ask->kind == DRAW_TELL
             ? ask->top_count > 0
             : sampler_work(ask->args.sampling, ask->args.generated_count, ask->top_count);
+    if (ask->kind != DRAW_TELL && ask->args.mask != NULL)
+        drawer->work += SAMPLER_WORK_MASK;
 }
 
 /* --- a device --- */
@@ -131,6 +133,7 @@ static bool draw_one(struct drawer *drawer, struct draw *draw, const struct draw
 {
     const struct sampler_args *args = &ask->args;
     const struct engine_sampling *sampling = args->sampling;
+    ASSERT(args->mask == NULL); /* the engine refuses constraints on a device */
     *draw = (struct draw){
         .row = ask->row, .kind = ask->kind, .token = ask->token, .top_count = ask->top_count};
     if (ask->kind == DRAW_TELL)

@@ -175,7 +175,7 @@ uint32_t sampler_top(struct sampler *sampler, const float *logits, const struct 
 static bool choose_is_adjusted(const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
-    return sampling->bias_count > 0 ||
+    return args->mask != NULL || sampling->bias_count > 0 ||
            (args->generated_count > 0 &&
             (sampling->presence_penalty != 0 || sampling->frequency_penalty != 0));
 }
@@ -198,6 +198,57 @@ static void choose_adjust(struct sampler *sampler, const struct sampler_args *ar
                                     sampling->frequency_penalty * (float)sampler->counts[token];
         sampler->counts[token] = 0;
     }
+}
+
+/* Sets the bits of `bits` to −∞ in the 32 values at `values`. */
+static void mask_drop(float *values, uint32_t bits)
+{
+    for (; bits != 0; bits &= bits - 1)
+        values[__builtin_ctz(bits)] = -INFINITY;
+}
+
+/* Leaves only the values of `bits` in the `count` values at `values`: most words of a mask allow
+ * nearly all of their tokens or nearly none. */
+static void mask_word(float *values, uint32_t count, uint32_t bits)
+{
+    const uint32_t all = count < 32 ? (1U << count) - 1 : UINT32_MAX;
+    float kept[32];
+    if (__builtin_popcount(bits) > 8) {
+        mask_drop(values, all & ~bits);
+        return;
+    }
+    memcpy(kept, values, count * sizeof *values);
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = -INFINITY;
+    for (bits &= all; bits != 0; bits &= bits - 1)
+        values[__builtin_ctz(bits)] = kept[__builtin_ctz(bits)];
+}
+
+/* Tokens among which the guess for the greatest allowed one is looked for. The greatest of 64 has
+ * few above it, and all of those are looked at. */
+enum { MASK_FIRST = 64 };
+
+/* Applies the mask to the adjusted values. Returns `guess` if it is allowed, else the best of the
+ * first allowed tokens. */
+static uint32_t choose_mask(struct sampler *sampler, const uint32_t *mask, uint32_t guess)
+{
+    const uint32_t vocab = sampler->vocab;
+    float *values = sampler->adjusted;
+    uint32_t best = (mask[guess / 32] >> guess % 32 & 1) != 0 ? guess : CHOOSE_NONE;
+    uint32_t seen = best == guess ? MASK_FIRST : 0;
+    for (uint32_t first = 0; first < vocab; first += 32) {
+        const uint32_t count = vocab - first < 32 ? vocab - first : 32;
+        mask_word(values + first, count, mask[first / 32]);
+        for (uint32_t i = 0; i < count && seen < MASK_FIRST; i++) {
+            if ((mask[first / 32] >> i & 1) == 0)
+                continue;
+            if (best == CHOOSE_NONE || heap_before(values, first + i, best))
+                best = first + i;
+            seen++;
+        }
+    }
+    ASSERT(best != CHOOSE_NONE);
+    return best;
 }
 
 /* The first id of the greatest value, which is at least that of `guess`. */
@@ -440,6 +491,8 @@ static const float *choose_values(struct sampler *sampler, const struct sampler_
     if (choose_is_adjusted(args)) {
         choose_adjust(sampler, args);
         values = sampler->adjusted;
+        if (args->mask != NULL)
+            *greatest = choose_mask(sampler, args->mask, *greatest);
         *greatest = choose_argmax(sampler, values, *greatest);
     }
     return values;

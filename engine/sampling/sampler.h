@@ -20,6 +20,7 @@
 /* From logits l of position t, in this order:
  *
  *   adjust    l + bias − presence × [generated before] − frequency × (times generated before)
+ *   mask      −∞ for tokens that the answer's grammar does not allow
  *   greedy    temperature 0: the greatest, the lowest id among equals
  *   temper    z = l ÷ temperature
  *   top_k     the k greatest z
@@ -29,7 +30,7 @@
  *
  * u is rng_unit(rng_of(sampler_stream, token)): the noise of a (seed, choice, position, token) is
  * the same whatever else is in the batch, after a recompute, and with any filters. Reported
- * log-probabilities are the model's own: before adjusting, temperature and filters.
+ * log-probabilities are the model's own: before adjusting, mask, temperature and filters.
  */
 struct sampler {
     const struct kernels *kernels;
@@ -53,6 +54,9 @@ struct sampler_args {
     uint32_t position;         /* of the token to be sampled */
     const uint32_t *generated; /* [generated_count] tokens of this choice so far */
     uint32_t generated_count;
+    /* A bit for each token, bit id % 32 of word id / 32: 1 if it is allowed. At least one is. NULL:
+     * all are. */
+    const uint32_t *mask;
 };
 
 /* Stream of the noise: rng_unit(rng_of(stream, token)) is the u of a token. */
@@ -72,6 +76,7 @@ uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args,
 /* Cost of sampling a token and reporting it, where a temperature alone costs 1: the means measured
  * by tests/bench/bench_sampler. At most SAMPLER_WORK_MOST. */
 #define SAMPLER_WORK_MOST 12.0
+#define SAMPLER_WORK_MASK 0.5 /* of a mask, on top */
 double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
                     uint32_t top_count);
 

@@ -57,6 +57,8 @@ static void naive_adjust(const struct sampler_args *args, uint32_t vocab, float 
         if (times > 0)
             values[token] -=
                 sampling->presence_penalty + sampling->frequency_penalty * (float)times;
+        if (args->mask != NULL && (args->mask[token / 32] >> token % 32 & 1) == 0)
+            values[token] = -INFINITY;
     }
 }
 
@@ -155,6 +157,20 @@ static void random_sampling(struct rng *rng, struct engine_sampling *sampling, u
     }
 }
 
+/* A mask of few tokens, of most or of about half, in which at least one is allowed; or none. */
+static const uint32_t *random_mask(struct rng *rng, uint32_t *mask, uint32_t vocab)
+{
+    const uint64_t kind = rng_below(rng, 6);
+    const uint32_t only = (uint32_t)rng_below(rng, vocab);
+    for (uint32_t i = 0; i < (vocab + 31) / 32; i++) {
+        const uint32_t a = (uint32_t)rng_next(rng);
+        const uint32_t b = (uint32_t)rng_next(rng) & (uint32_t)rng_next(rng);
+        mask[i] = kind == 0 ? 0 : kind == 1 ? a & b : kind == 2 ? a | b : kind == 3 ? ~(a & b) : a;
+    }
+    mask[only / 32] |= 1U << only % 32;
+    return kind == 5 ? NULL : mask;
+}
+
 static void check_equals_naive(void)
 {
     static const uint32_t vocabs[] = {1, 2, 3, 16, 17, 200, 1000, 5003};
@@ -173,6 +189,7 @@ static void check_equals_naive(void)
             struct engine_sampling sampling;
             random_sampling(&rng, &sampling, vocab);
             uint32_t generated[24];
+            uint32_t mask[5003 / 32 + 1];
             for (uint32_t i = 0; i < 24; i++)
                 generated[i] = (uint32_t)rng_below(&rng, vocab);
             const struct sampler_args args = {
@@ -183,8 +200,10 @@ static void check_equals_naive(void)
                 .position = (uint32_t)rng_below(&rng, 8192),
                 .generated = generated,
                 .generated_count = (uint32_t)rng_below(&rng, 25),
+                .mask = random_mask(&rng, mask, vocab),
             };
             uint32_t chosen = sampler_choose(&sampler, &args);
+            assert_true(args.mask == NULL || (mask[chosen / 32] >> chosen % 32 & 1) != 0);
             assert_int_equal(chosen, naive_choose(&args, vocab));
             assert_int_equal(chosen, sampler_choose(&sampler, &args));
         }
