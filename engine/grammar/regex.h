@@ -83,9 +83,12 @@ bool regex_is_empty_language(struct regex_pool *pool, regex_node_id a);
 /* The same with at most `steps` derivatives; false also when that does not show it. */
 bool regex_is_seen_empty(struct regex_pool *pool, regex_node_id a, uint32_t steps);
 
-/* Bytes that behave alike in every regex of the pool have one class. Cut bytes have class 0, which
- * no other byte has. `first` has a byte of each class. Returns the number of classes. */
-uint32_t regex_pool_classes(struct regex_pool *pool, uint8_t class_of[256], uint8_t first[256]);
+/* Bytes that behave alike in these regexes and all their derivatives have one class. Cut bytes have
+ * class 0, which no other byte has, unless there are 256 classes. `first` has a byte of each class,
+ * in class 0 a cut one if there is one. Returns the number of classes. */
+uint32_t regex_pool_classes(struct regex_pool *pool, const regex_node_id *roots, size_t count,
+                            uint8_t class_of[256], uint8_t first[256]);
+bool regex_pool_is_cut(const struct regex_pool *pool, uint8_t byte);
 
 /* --- characters --- */
 
@@ -102,13 +105,13 @@ regex_node_id regex_chars(struct regex_pool *pool, const struct regex_range *ran
 /* What a state of a lexer can tell about masks: the regex is `X{min,max} tail` where X holds each
  * character of a class by itself. Texts of at most `max` such characters can go on. */
 struct regex_run {
-    uint32_t chars; /* a class of regex_pool_chars, or REGEX_RUN_NONE */
+    uint32_t chars; /* a class of regex_chars_of, or REGEX_RUN_NONE */
     uint32_t max;   /* or REGEX_UNBOUNDED */
     bool is_exact;  /* longer texts of the class cannot go on: the tail begins with other bytes */
 };
 #define REGEX_RUN_NONE UINT32_MAX
 struct regex_run regex_run_of(const struct regex_pool *pool, regex_node_id a);
 /* The ranges of a class, sorted and apart. They live as long as the pool. */
-const struct regex_range *regex_pool_chars(const struct regex_pool *pool, uint32_t chars,
-                                           uint32_t *count);
-uint32_t regex_pool_char_count(const struct regex_pool *pool);
+const struct regex_range *regex_chars_of(const struct regex_pool *pool, uint32_t chars,
+                                         uint32_t *count);
+uint32_t regex_chars_count(const struct regex_pool *pool);

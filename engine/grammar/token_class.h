@@ -39,7 +39,7 @@ void token_classes_free(struct token_classes *classes); /* NULL is allowed; noth
 const struct token_trie *token_classes_trie(const struct token_classes *classes);
 size_t token_classes_bytes(struct token_classes *classes);
 
-/* Holds the class of these ranges (sorted and apart, as regex_pool_chars gives them) if it is made,
+/* Holds the class of these ranges (sorted and apart, as lexer_chars gives them) if it is made,
  * else NULL. */
 const struct token_class *token_classes_find(struct token_classes *classes,
                                              const struct regex_range *ranges, uint32_t count);

@@ -21,9 +21,9 @@
 #include "engine/grammar/byte_set.h"
 
 enum {
-    TOKEN_TRIE_DEPTH = 255,       /* longest token in bytes */
-    TOKEN_TRIE_NONE = 0xffffff,   /* no token */
-    TOKEN_TRIE_NODES = 0xfffffe,  /* most nodes */
+    TOKEN_TRIE_DEPTH = 255,      /* longest token in bytes */
+    TOKEN_TRIE_NONE = 0xffffff,  /* no token */
+    TOKEN_TRIE_NODES = 0xfffffe, /* most nodes */
 };
 
 /* In preorder. `size` counts the node and all below it. */

@@ -127,6 +127,7 @@ PREFIXES = {
     "template_filter_list": ("template_filter",),
     "kernels_dispatch": ("kernels",),
     "kernels_experts": ("kernels",),
+    "regex_chars": ("regex_chars", "regex_run"),
     "slice": ("slice", "buffer"),
     "config_help": ("config",),
     "certificate": ("certificate",),
