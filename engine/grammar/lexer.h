@@ -49,7 +49,7 @@ struct lexer_state {
     uint32_t end_count;
     uint32_t flags;
     uint32_t next_in_bucket;
-    struct regex_run run; /* of the pair whose run is longest */
+    struct regex_run run; /* the longest of a pair; none where a lexeme is lazy */
 };
 
 struct lexer_fill; /* what filling works with */
@@ -68,9 +68,11 @@ enum status lexer_new(struct regex_pool *regexes, const struct lexer_lexeme *lex
 void lexer_free(struct lexer *lexer); /* NULL is allowed */
 /* OK, or the first limit that a step or start met. What is known stays usable. */
 enum status lexer_status(struct lexer *lexer);
-/* With the regexes. */
+/* With the regexes. From any thread. */
 size_t lexer_bytes(const struct lexer *lexer);
-uint32_t lexer_state_count(const struct lexer *lexer);
+/* Steps that filling has taken so far, of all threads: what a mask is charged for them. */
+uint64_t lexer_spent(const struct lexer *lexer);
+uint32_t lexer_state_count(struct lexer *lexer);
 
 /* The state in which these lexemes begin; `lexemes` rises. LEXER_DEAD for none. LIMIT, NO_MEMORY. */
 enum status lexer_start(struct lexer *lexer, const uint32_t *lexemes, uint32_t count,
@@ -125,8 +127,8 @@ static inline bool lexer_is_final(const struct lexer *lexer, uint32_t state)
     return (lexer_state_at(lexer, state)->flags & LEXER_STATE_FINAL) != 0;
 }
 
-/* Whether texts of at most `max` characters of a class stay in the lexeme (token_class). `is_exact`
- * says that all longer ones of the class are dead. */
+/* The class of which texts of at most `max` characters stay in the lexeme (token_class). `is_exact`
+ * says that all longer texts of the class are dead. */
 static inline struct regex_run lexer_run(const struct lexer *lexer, uint32_t state)
 {
     return lexer_state_at(lexer, state)->run;

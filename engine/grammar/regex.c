@@ -992,6 +992,7 @@ struct search {
     struct regex_pool *pool;
     uint32_t base;
     uint32_t steps;     /* that are left */
+    bool is_bounded;    /* what other searches found must not make it shorter */
     regex_node_id *met; /* a hash of the nodes in the queue, REGEX_NONE is free */
     uint32_t met_count;
     uint32_t met_size;
@@ -1052,7 +1053,9 @@ static enum found expand(struct search *search, uint32_t place)
             return FOUND_NO_END;
         search->steps--;
         regex_node_id next = regex_derive(pool, pool->stack[place], first_byte(&blocks.at[i]));
-        if (regex_node_is(pool, next, REGEX_IMPOSSIBLE) || !meet(search, next))
+        bool is_known =
+            search->is_bounded ? next == REGEX_NONE : regex_node_is(pool, next, REGEX_IMPOSSIBLE);
+        if (is_known || !meet(search, next))
             continue;
         regex_push(pool, next);
         regex_push(pool, place);
@@ -1072,7 +1075,8 @@ static enum found look_for_text(struct regex_pool *pool, regex_node_id a, uint32
         return FOUND_NOTHING;
     if (is_sure(pool, a))
         return FOUND_TEXT;
-    struct search search = {.pool = pool, .base = pool->top, .steps = steps};
+    struct search search = {
+        .pool = pool, .base = pool->top, .steps = steps, .is_bounded = steps != UINT32_MAX};
     enum found found = FOUND_NOTHING;
     (void)meet(&search, a);
     regex_push(pool, a);

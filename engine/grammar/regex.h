@@ -80,7 +80,8 @@ bool regex_matches(struct regex_pool *pool, regex_node_id a, struct slice text);
 /* Whether no text matches. It looks at derivatives until one is nullable. Out of fuel the answer is
  * false and the status is latched. */
 bool regex_is_empty_language(struct regex_pool *pool, regex_node_id a);
-/* The same with at most `steps` derivatives; false also when that does not show it. */
+/* The same with at most `steps` derivatives; false also when they do not show it. The answer depends
+ * on the regex alone, not on what was looked at before. */
 bool regex_is_seen_empty(struct regex_pool *pool, regex_node_id a, uint32_t steps);
 
 /* Bytes that behave alike in these regexes and all their derivatives have one class. Cut bytes have

@@ -48,12 +48,11 @@ const struct token_class *token_classes_make(struct token_classes *classes,
                                              const struct regex_range *ranges, uint32_t count);
 void token_classes_release(struct token_classes *classes, const struct token_class *class);
 
-/* Whether the class gives the mask of a place: each token of the class either stays in the lexeme
- * or is dead. `is_alone` says that the lexer state has one lexeme. */
-static inline bool token_class_fits(const struct token_class *class, struct regex_run run,
-                                    bool is_alone)
+/* Whether the class gives the mask of a state with this run: each token of the class either stays in
+ * the lexeme or is dead. */
+static inline bool token_class_fits(const struct token_class *class, struct regex_run run)
 {
-    return run.max >= class->longest || (run.is_exact && is_alone);
+    return run.max >= class->longest || run.is_exact;
 }
 
 /* The tokens of the class that are allowed there. The others are in `rest`, to be walked. */
