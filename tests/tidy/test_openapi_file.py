@@ -78,7 +78,7 @@ def test_scopes_are_those_of_the_server():
 
 def test_bounds_are_the_servers_limits():
     defines = subprocess.run(
-        ["gcc", "-E", "-dM", "config/base/limits.h"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["gcc", "-E", "-dM", "-include", "config/base/limits.h", "config/base/limits_tools.h"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     limits = dict(re.findall(r"^#define (LIMIT_\w+) (.+)$", defines, re.M))
 
@@ -101,7 +101,7 @@ def test_fields_are_those_of_the_validator():
     schemas = load()["components"]["schemas"]
     rows = (ROOT / "gateway/dialect/ask_fields.def").read_text()
     fields = re.findall(r"^(?:HONOURED|HINT)\((\w+), ([A-Z |]+), .+\)$", rows, re.M)
-    assert len(fields) == len(re.findall(r"^(?:HONOURED|HINT)\(", rows, re.M))
+    assert len(fields) == len(re.findall(r"^(?:HONOURED|HINT)\(", rows, re.M)) > 40
     for dialect, name in (
         ("CHAT", "ChatRequest"), ("TEXT", "CompletionRequest"), ("SIMPLE", "GenerateRequest"),
     ):
