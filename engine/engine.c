@@ -12,6 +12,7 @@
 #include "config/base/mem.h"
 #include "config/base/populate.h"
 #include "config/base/random_bytes.h"
+#include "engine/answer/answer_format.h"
 #include "engine/draft/draft_model.h"
 #include "engine/models/gguf.h"
 #include "engine/models/model.h"
@@ -55,6 +56,9 @@ struct engine {
     uint32_t context;
     pthread_t thread;
     bool has_thread;
+    struct answer_model answer;
+    uint32_t marks[ANSWER_MARKS]; /* [mark_count] those of `answer` that are control tokens */
+    uint32_t mark_count;
 #if BANYAN_TEXT
     struct tokenizer *tokenizer;
     struct chat_template *chat_template;
@@ -100,16 +104,16 @@ static bool open_writes(const void *chat_template, struct slice text)
 #if BANYAN_TEXT
 /* The operator's template or the file's. A template that cannot be used stops the start: another
  * one in its place would give wrong prompts without a word. */
-static enum status open_template(struct engine *engine, const struct engine_options *options)
+static enum status open_template(struct engine *engine, const struct engine_options *options,
+                                 struct slice *source)
 {
-    struct slice source = {NULL, 0};
     if (options->chat_template != NULL)
-        source = *options->chat_template;
+        *source = *options->chat_template;
     else if (gguf_has(engine->source.gguf, "tokenizer.chat_template"))
-        TRY(gguf_get_string(engine->source.gguf, "tokenizer.chat_template", &source));
-    if (source.length == 0)
+        TRY(gguf_get_string(engine->source.gguf, "tokenizer.chat_template", source));
+    if (source->length == 0)
         return STATUS_OK;
-    enum status status = chat_template_compile(&engine->chat_template, source);
+    enum status status = chat_template_compile(&engine->chat_template, *source);
     if (status != STATUS_OK) {
         const struct error_note note = *status_note();
         FAIL(status,
@@ -121,11 +125,22 @@ static enum status open_template(struct engine *engine, const struct engine_opti
 }
 #endif
 
+/* Finds how the model writes calls of tools, from the text of its template. */
+static void open_answer(struct engine *engine, struct slice chat_template, bool takes_tools)
+{
+    answer_format_find(&engine->answer, chat_template, takes_tools, engine->vocab);
+    for (size_t i = 0; i < ANSWER_MARKS; i++) {
+        if (engine->answer.tokens[i] != VOCAB_NONE)
+            engine->marks[engine->mark_count++] = engine->answer.tokens[i];
+    }
+}
+
 static enum status open_text(struct engine *engine, const struct engine_options *options)
 {
 #if BANYAN_TEXT
+    struct slice source = {NULL, 0};
     TRY(tokenizer_create(&engine->tokenizer, engine->vocab, engine->source.gguf));
-    TRY(open_template(engine, options));
+    TRY(open_template(engine, options, &source));
     TRY(tokenizer_take_marks(engine->tokenizer, open_writes, engine->chat_template));
     engine->prepare_model = (struct prepare_model){.vocab = engine->vocab,
                                                    .tokenizer = engine->tokenizer,
@@ -133,8 +148,10 @@ static enum status open_text(struct engine *engine, const struct engine_options 
                                                    .clock = options->clock};
     if (engine->chat_template != NULL)
         prepare_probe(&engine->prepare_model);
+    open_answer(engine, source, engine->prepare_model.takes.tools);
 #else
-    (void)engine, (void)options;
+    (void)options;
+    open_answer(engine, (struct slice){0}, false);
 #endif
     return STATUS_OK;
 }
@@ -322,6 +339,8 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .kernels = engine->kernels,
         .model = engine->model,
         .vocab = engine->vocab,
+        .marks = engine->marks,
+        .mark_count = engine->mark_count,
         .layout = &engine->layout,
         .tickets = &engine->tickets,
         .clock = engine->clock,
@@ -696,6 +715,11 @@ void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t ch
         inbox_ring(&engine->step.inbox);
 }
 
+const struct answer_model *engine_answer(const struct engine *engine)
+{
+    return &engine->answer;
+}
+
 const char *engine_finish_name(enum engine_finish finish)
 {
     switch (finish) {
@@ -767,11 +791,35 @@ static void next_event_clear(struct engine_event *out)
     out->top_count = 0;
     out->text = (struct slice){0};
     out->text_offset = 0;
+    out->is_mark = false;
+    out->is_in_reasoning = false;
     out->finish = ENGINE_FINISH_NONE;
     out->report = (struct engine_report){0};
     out->note.status = STATUS_OK;
     out->note.param[0] = '\0';
     out->note.message[0] = '\0';
+}
+
+/* Whether the prompt ends with the mark that opens reasoning, and white space at most. */
+static bool next_event_in_reasoning(const struct engine *engine, const struct ticket *ticket)
+{
+    enum { TAIL_BYTES = 2 * ANSWER_MARK_BYTES };
+    const char *mark = engine->answer.format->marks[ANSWER_REASON_OPEN];
+    char tail[TAIL_BYTES];
+    size_t from = TAIL_BYTES;
+    if (!engine->answer.has_reasoning || mark == NULL)
+        return false;
+    for (uint32_t i = ticket->prompt_count; i > 0 && from > 0; i--) {
+        struct slice bytes = vocab_bytes(engine->vocab, ticket->prompt[i - 1]);
+        while (bytes.length > 0 && from > 0) {
+            char byte = bytes.bytes[--bytes.length];
+            bool is_blank = byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+            if (!is_blank || from < TAIL_BYTES)
+                tail[--from] = byte;
+        }
+    }
+    const size_t length = strlen(mark);
+    return TAIL_BYTES - from >= length && memcmp(tail + TAIL_BYTES - length, mark, length) == 0;
 }
 
 bool engine_has_failed(const struct engine *engine)
@@ -814,8 +862,10 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     memcpy(out->top, top, record->top_count * sizeof(*top));
     out->text = text;
     out->text_offset = record->text_offset;
+    out->is_mark = record->is_mark;
     out->finish = record->finish;
     if (record->kind == ENGINE_EVENT_START) {
+        out->is_in_reasoning = ticket->asked.wants_marks && next_event_in_reasoning(engine, ticket);
         out->report.prompt_tokens = ticket->prompt_count;
         out->report.queue_us = ticket->queue_us;
         out->report.cached_tokens = atomic_load(&ticket->shown_cached);

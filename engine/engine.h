@@ -22,6 +22,7 @@
 #include "engine/request/engine_mode.h"
 #include "engine/request/engine_request.h"
 
+struct answer_model;
 struct engine;
 struct ranks;
 
@@ -111,6 +112,8 @@ enum status engine_tokenize_chat(struct engine *engine, const struct engine_mess
  * model does not have. */
 enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
                               bool shows_control, struct buffer *out);
+/* How the model writes reasoning and calls of tools; valid while the engine is open. */
+const struct answer_model *engine_answer(const struct engine *engine);
 /* The bytes of one token, valid while the engine is open. `id` must be below engine_info.vocab. */
 struct slice engine_token_bytes(struct engine *engine, uint32_t id);
 
@@ -160,6 +163,11 @@ struct engine_event {
     /* Where the token's text begins (text_decode_offset): in the echo for a PROMPT event, in the
      * answer for a TOKEN event. The answer begins after the echo's last whole character. */
     uint64_t text_offset;
+    /* The token is a control token that is a mark of the model's answer format (engine_answer). It
+     * stands behind `text`, which then is everything that was held back. */
+    bool is_mark;
+    /* START of a chat that wants marks: the prompt ends with the mark that opens reasoning. */
+    bool is_in_reasoning;
     enum engine_finish finish;
     struct engine_report report;
     struct error_note note;

@@ -70,6 +70,7 @@ struct engine_request {
     uint32_t stop_count;
     bool ignore_end;       /* continue after an end token (bench, tests) */
     bool shows_control;    /* control tokens by name, in echo and answer; never the end token */
+    bool wants_marks;      /* engine_event.is_mark for control tokens that are marks */
     bool want_logprobs;    /* of the sampled token */
     uint32_t top_logprobs; /* 0 to LIMIT_LOGPROBS */
     bool echo;             /* the prompt comes back first, with log-probabilities if wanted */

@@ -32,6 +32,7 @@ struct outbox_record {
     uint32_t text_bytes;
     enum engine_finish finish;
     uint32_t text_offset; /* a context of tokens has fewer characters than 2^32 */
+    bool is_mark;
 };
 
 struct outbox {

@@ -109,6 +109,12 @@ struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bo
     return push_show(stream);
 }
 
+struct slice text_stream_mark(struct text_stream *stream)
+{
+    stream->offset = text_decode_offset(&stream->decode, (struct slice){0});
+    return text_stream_flush(stream);
+}
+
 struct slice text_stream_flush(struct text_stream *stream)
 {
     char text[TEXT_DECODE_BYTES];

@@ -67,6 +67,10 @@ static inline uint64_t text_stream_offset(const struct text_stream *stream)
     return stream->offset;
 }
 
+/* Takes a token without text that stands between two texts: returns everything held back, an
+ * unfinished character as U+FFFD. Stop strings begin anew behind it. */
+struct slice text_stream_mark(struct text_stream *stream);
+
 /* Ends the text: returns everything held back, an unfinished character as U+FFFD. Called once; a
  * second call returns nothing. */
 struct slice text_stream_flush(struct text_stream *stream);

@@ -85,6 +85,8 @@ struct step_options {
     struct kernels *kernels;
     struct model *model;
     const struct vocab *vocab;
+    const uint32_t *marks; /* [mark_count] control tokens that requests may want to be told of */
+    uint32_t mark_count;
     const struct kv_layout *layout;
     struct ticket_table *tickets;
     const struct clock *clock;

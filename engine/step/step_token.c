@@ -58,6 +58,14 @@ static void token_echo(struct step *step, uint32_t index)
     sequence->scored = UINT32_MAX;
 }
 
+static bool token_is_mark(const struct step *step, uint32_t token)
+{
+    uint32_t i = 0;
+    while (i < step->options.mark_count && step->options.marks[i] != token)
+        i++;
+    return i < step->options.mark_count;
+}
+
 /* Appends the token that was sampled from a row of logits and emits it; false when the sequence has
  * ended with it. */
 static bool token_next(struct step *step, uint32_t index, uint32_t row)
@@ -88,8 +96,11 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
                     &record.logprob, top);
     bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
     bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
+    record.is_mark = asked->wants_marks && !is_end && token_is_mark(step, token);
     struct slice text =
-        text_stream_push(&sequence->text, vocab_text(vocab, previous, token), is_hidden);
+        record.is_mark
+            ? text_stream_mark(&sequence->text)
+            : text_stream_push(&sequence->text, vocab_text(vocab, previous, token), is_hidden);
     record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 

@@ -156,6 +156,19 @@ static enum status make_dict(struct template_run *run, const char *const *names,
     return template_value_close(run, out);
 }
 
+/* Whether a text is one JSON object, which the template can have as a value. */
+static bool call_is_object(struct slice text)
+{
+    static const struct json_read_limits limits = {.depth = LIMIT_TEMPLATE_VALUE_DEPTH,
+                                                   .values = LIMIT_TEMPLATE_STEPS};
+    struct json_read json;
+    if (json_read(&json, text, &limits) != STATUS_OK)
+        return false;
+    bool is_object = json.values[0].kind == JSON_READ_OBJECT;
+    json_read_free(&json);
+    return is_object;
+}
+
 /* Replaces the arguments of one call of a tool; what is not an object stays a string. */
 static enum status call_arguments(struct template_run *run, struct template_value call)
 {
@@ -167,7 +180,8 @@ static enum status call_arguments(struct template_run *run, struct template_valu
     if (arguments == NULL || arguments->kind != TEMPLATE_STRING)
         return STATUS_OK;
     TRY(template_string_flat(run, *arguments, &text));
-    if (template_string_blank(text, SLICE(" \t\r\n"), false) == text.length)
+    TRY(template_run_charge(run, text.length));
+    if (!call_is_object(text))
         return STATUS_OK;
     TRY(template_input_json(run, text, false, arguments));
     if (function != NULL)

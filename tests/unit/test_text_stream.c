@@ -260,9 +260,26 @@ static void any_cut_shows_the_same_text(void **state)
         random_round(seed);
 }
 
+/* A mark ends what is held back; the text goes on behind it. */
+static void a_mark_ends_what_is_held(void **state)
+{
+    (void)state;
+    const struct slice stop = SLICE("abc");
+    assert_int_equal(text_stream_init(&stream, &stop, 1), STATUS_OK);
+    assert_true(slice_is(text_stream_push(&stream, SLICE("xab"), false), "x"));
+    assert_true(slice_is(text_stream_mark(&stream), "ab"));
+    assert_int_equal(text_stream_offset(&stream), 3);
+    assert_true(slice_is(text_stream_push(&stream, SLICE("c\xe4\xbd"), false), "c"));
+    assert_true(slice_is(text_stream_mark(&stream), "\xef\xbf\xbd"));
+    assert_true(slice_is(text_stream_push(&stream, SLICE("abcd"), false), ""));
+    assert_true(text_stream_is_stopped(&stream));
+    assert_true(slice_is(text_stream_mark(&stream), ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mark_ends_what_is_held),
         cmocka_unit_test(sequences_are_never_cut),
         cmocka_unit_test(bytes_that_cannot_complete_are_replaced),
         cmocka_unit_test(stop_strings_span_tokens),
