@@ -7,6 +7,7 @@
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/dialect/ask_read.h"
+#include "gateway/dialect/ask_tools.h"
 
 enum { COMPLETION_TOKENS_DEFAULT = 16 /* as the OpenAI schema says */, PATH_BYTES = 96 };
 
@@ -185,14 +186,15 @@ enum status ask_check_model(const json_t *root, const char *model_name)
 }
 
 enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice body,
-                      const char *model_name, uint32_t vocab)
+                      const struct ask_model *model)
 {
     *ask = (struct ask){
         .dialect = dialect,
         .engine = {.choices = 1,
                    .sampling = {.temperature = 1, .top_p = 1},
                    .service_class = SERVICE_CLASS_STANDARD},
-        .vocab = vocab,
+        .model = *model,
+        .tools = {.allowed = {UINT64_MAX, UINT64_MAX}},
     };
     random_bytes(&ask->engine.sampling.seed, sizeof ask->engine.sampling.seed);
     ask->engine.tokens_max = dialect == ASK_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
@@ -203,11 +205,13 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
         dialect == ASK_GENERATE && (json_object_get(ask->root, "model") == NULL ||
                                     json_is_null(json_object_get(ask->root, "model")));
     if (status == STATUS_OK && !is_any_model)
-        status = ask_check_model(ask->root, model_name);
+        status = ask_check_model(ask->root, model->name);
     if (status == STATUS_OK)
         status = parse_fields(ask);
     if (status == STATUS_OK)
         status = parse_relations(ask);
+    if (status == STATUS_OK && dialect == ASK_CHAT)
+        status = ask_tools_check(ask);
     if (status != STATUS_OK)
         ask_deinit(ask);
     return status;
@@ -215,6 +219,7 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
 
 void ask_deinit(struct ask *ask)
 {
+    buffer_deinit(&ask->tools.lines);
     ask_block_free(ask->blocks);
     ask->blocks = NULL;
     json_decref(ask->root);

@@ -18,7 +18,7 @@
 /* Parses a body. INVALID, OUT_OF_RANGE, UNSUPPORTED or MODEL_NOT_FOUND, with the field as param, or
  * NO_MEMORY; then nothing is left to free. Only /v1/generate may leave the model out. */
 enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice body,
-                      const char *model_name, uint32_t vocab);
+                      const struct ask_model *model);
 void ask_deinit(struct ask *ask);
 
 /* Fills the engine request of one prompt; it borrows from `ask`. */

@@ -21,6 +21,16 @@ void *ask_block_take(void **blocks, size_t count, size_t size)
     return block->bytes;
 }
 
+enum status ask_block_copy(struct slice text, void **blocks, struct slice *out)
+{
+    char *copy = ask_block_take(blocks, text.length + 1, 1);
+    if (copy == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a text");
+    memcpy(copy, text.bytes, text.length);
+    *out = (struct slice){copy, text.length};
+    return STATUS_OK;
+}
+
 enum status ask_block_json(const json_t *value, void **blocks, struct slice *out)
 {
     size_t length = json_dumpb(value, NULL, 0, JSON_COMPACT);

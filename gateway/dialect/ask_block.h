@@ -16,6 +16,8 @@
 /* Memory for `count` items of `size` bytes, aligned for any type, not zeroed; NULL when there is
  * none. `*blocks` is the list, NULL at first. */
 void *ask_block_take(void **blocks, size_t count, size_t size);
+/* Puts a copy of a text into the blocks. NO_MEMORY. */
+enum status ask_block_copy(struct slice text, void **blocks, struct slice *out);
 /* Puts a value's JSON text into the blocks. NO_MEMORY. */
 enum status ask_block_json(const json_t *value, void **blocks, struct slice *out);
 void ask_block_free(void *blocks);

@@ -174,6 +174,42 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     return is_more ? message_json(value, blocks, out) : STATUS_OK;
 }
 
+/* Checks one result against the ids of calls so far. */
+static enum status results_check_one(const json_t *message, size_t index, const json_t *ids)
+{
+    char path[PATH_BYTES];
+    const json_t *id = json_object_get(message, "tool_call_id");
+    snprintf(path, sizeof path, "messages[%zu].tool_call_id", index);
+    if (id == NULL || json_is_null(id))
+        FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
+    if (json_object_getn(ids, json_string_value(id), json_string_length(id)) == NULL)
+        FAIL_PARAM(STATUS_INVALID, path,
+                   "Invalid '%s': no earlier message has a call of a tool with this id.", path);
+    return STATUS_OK;
+}
+
+/* A message of the role "tool" is the result of a call in an earlier message. */
+static enum status results_check(const json_t *messages)
+{
+    json_t *ids = json_object();
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < json_array_size(messages) && status == STATUS_OK; i++) {
+        const json_t *message = json_array_get(messages, i);
+        const json_t *role = json_object_get(message, "role");
+        const json_t *calls = json_object_get(message, "tool_calls");
+        for (size_t k = 0; k < json_array_size(calls); k++) {
+            const json_t *id = json_object_get(json_array_get(calls, k), "id");
+            if (json_is_string(id))
+                json_object_setn_new(ids, json_string_value(id), json_string_length(id),
+                                     json_true());
+        }
+        if (slice_is((struct slice){json_string_value(role), json_string_length(role)}, "tool"))
+            status = results_check_one(message, i, ids);
+    }
+    json_decref(ids);
+    return status;
+}
+
 enum status ask_messages_read(const json_t *value, void **blocks,
                               const struct engine_message **messages, size_t *count)
 {
@@ -187,5 +223,5 @@ enum status ask_messages_read(const json_t *value, void **blocks,
     for (size_t i = 0; i < *count; i++)
         TRY(message_parse(json_array_get(value, i), i, blocks, &list[i]));
     *messages = list;
-    return STATUS_OK;
+    return results_check(value);
 }

@@ -12,6 +12,6 @@
 #include "engine/engine.h"
 
 /* Reads the messages of a chat. The array and copied texts are put into `*blocks`, which the caller
- * frees with ask_block_free(). */
+ * frees with ask_block_free(). A result of a tool must name a call of an earlier message. */
 enum status ask_messages_read(const json_t *value, void **blocks,
                               const struct engine_message **messages, size_t *count);

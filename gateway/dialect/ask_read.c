@@ -53,7 +53,8 @@ static enum status prompt_ids(struct ask *ask, const char *path, const json_t *v
         char where[PATH_BYTES];
         snprintf(where, sizeof where, "%.64s[%zu]", path, i);
         int64_t id;
-        TRY(ask_json_integer(json_array_get(value, i), where, 0, (int64_t)ask->vocab - 1, &id));
+        TRY(ask_json_integer(json_array_get(value, i), where, 0, (int64_t)ask->model.vocab - 1,
+                             &id));
         out->tokens[i] = (uint32_t)id;
     }
     return STATUS_OK;
@@ -180,9 +181,10 @@ enum status ask_read_logit_bias(struct ask *ask, const struct ask_value *value)
         /* Each id has one spelling: "05" beside "5" would be two biases for one token. */
         bool is_number = key[0] >= '0' && key[0] <= '9' && *end == '\0' && strlen(key) <= 9 &&
                          (key[0] != '0' || key[1] == '\0');
-        if (!is_number || id >= ask->vocab)
+        if (!is_number || id >= ask->model.vocab)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, value->name,
-                       "Invalid 'logit_bias': keys are token ids from 0 to %u.", ask->vocab - 1);
+                       "Invalid 'logit_bias': keys are token ids from 0 to %u.",
+                       ask->model.vocab - 1);
         char path[PATH_BYTES];
         snprintf(path, sizeof path, "logit_bias.%.32s", key);
         double bias;
@@ -366,30 +368,6 @@ enum status ask_read_functions(struct ask *ask, const struct ask_value *value)
                    "Unsupported parameter: '%s' is not supported; it was replaced by 'tools'.",
                    value->name);
     return STATUS_OK;
-}
-
-/* Tools are an input of the model's template, which gets them as the client wrote them. */
-enum status ask_read_tools(struct ask *ask, const struct ask_value *value)
-{
-    size_t count = json_array_size(value->json);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *tool = json_array_get(value->json, i);
-        char path[PATH_BYTES];
-        struct slice word;
-        snprintf(path, sizeof path, "%s[%zu]", value->name, i);
-        TRY(ask_json_object(tool, path));
-        snprintf(path, sizeof path, "%s[%zu].function", value->name, i);
-        const json_t *function = json_object_get(tool, "function");
-        if (function == NULL)
-            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
-        TRY(ask_json_object(function, path));
-        snprintf(path, sizeof path, "%s[%zu].function.name", value->name, i);
-        if (json_object_get(function, "name") == NULL)
-            FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
-        TRY(ask_json_word(json_object_get(function, "name"), path, &word));
-    }
-    return count == 0 ? STATUS_OK
-                      : ask_block_json(value->json, &ask->blocks, &ask->engine.inputs.tools);
 }
 
 enum status ask_read_documents(struct ask *ask, const struct ask_value *value)

@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#include "config/base/limits_tools.h"
+#include "engine/answer/answer_format.h"
 #include "engine/engine.h"
 
 enum ask_dialect { ASK_CHAT, ASK_TEXT, ASK_GENERATE };
@@ -20,11 +22,39 @@ struct ask_prompt {
     size_t token_count;
 };
 
+/* What the body is checked against. */
+struct ask_model {
+    const char *name;
+    uint32_t vocab;                    /* token ids are below it */
+    const struct answer_model *answer; /* how it writes calls; outlives the ask */
+};
+
+/* Which tools the answer may call. */
+enum ask_tool_choice {
+    ASK_TOOLS_AUTO,
+    ASK_TOOLS_NONE,
+    ASK_TOOLS_REQUIRED, /* at least one call, and nothing else but reasoning */
+};
+
+struct ask_tools {
+    uint32_t count;     /* 0: the request has none */
+    const json_t *list; /* NULL: not given */
+    const json_t *choice_json;
+    enum ask_tool_choice choice;
+    bool is_single;                     /* at most one call */
+    uint64_t allowed[LIMIT_TOOLS / 64]; /* bit i: tool i may be called */
+    /* A line "\ntool\t\n" for each tool that may be called, and a line "\ntool\tparameter\n" for
+     * each of its parameters that is a string by its schema. */
+    struct buffer lines;
+};
+
 struct ask {
     enum ask_dialect dialect;
     json_t *root;
-    void *blocks;   /* ask_block; freed by deinit */
-    uint32_t vocab; /* token ids are below it */
+    void *blocks; /* ask_block; freed by deinit */
+    struct ask_model model;
+    struct ask_tools tools;
+    bool is_split; /* the answer is split into content, reasoning and calls */
     bool is_stream;
     bool has_stream_options;
     bool want_token_ids;

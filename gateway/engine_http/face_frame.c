@@ -2,12 +2,24 @@
 
 #include <math.h>
 
+#include "config/base/hash.h"
+#include "config/base/mem.h"
 #include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
 
 /* Bounds the parts that wait for a frame. face_job writes echoed prompts in frames of 64 KiB, so no
  * frame comes near this bound. */
-enum { PART_BYTES_MAX = 64 * 1024 * 1024 };
+enum {
+    PART_BYTES_MAX = 64 * 1024 * 1024,
+    CALL_ID_SHORT = 9,   /* templates that want such ids want them without "call_" */
+    CALL_ID_HASHED = 10, /* letters that one hash of 64 bits gives: 62^10 < 2^64 */
+};
+
+static void append_comma(struct buffer *out)
+{
+    if (out->length > 0)
+        buffer_append_char(out, ',');
+}
 
 void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index)
 {
@@ -18,6 +30,8 @@ void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index)
     buffer_init(&choice->logprobs, PART_BYTES_MAX);
     buffer_init(&choice->top, PART_BYTES_MAX);
     buffer_init(&choice->offsets, PART_BYTES_MAX);
+    buffer_init(&choice->reasoning, PART_BYTES_MAX);
+    buffer_init(&choice->calls, PART_BYTES_MAX);
 }
 
 void face_frame_choice_deinit(struct face_frame_choice *choice)
@@ -28,12 +42,121 @@ void face_frame_choice_deinit(struct face_frame_choice *choice)
     buffer_deinit(&choice->logprobs);
     buffer_deinit(&choice->top);
     buffer_deinit(&choice->offsets);
+    buffer_deinit(&choice->reasoning);
+    buffer_deinit(&choice->calls);
+    if (choice->split != NULL)
+        answer_split_deinit(choice->split);
+    mem_free(choice->split);
 }
 
-static void append_comma(struct buffer *out)
+/* --- answers that are split --- */
+
+/* Appends the id of a call: letters made from the id of the answer, the choice and the call. */
+static void call_id(const struct face_frame_choice *choice, uint32_t call, struct buffer *out)
 {
-    if (out->length > 0)
-        buffer_append_char(out, ',');
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    const uint32_t count = choice->head->answer->format->id_letters;
+    struct {
+        char id[sizeof choice->head->id];
+        uint32_t choice, call, part;
+    } from = {.choice = choice->index, .call = call};
+    uint64_t hash = 0;
+    memcpy(from.id, choice->head->id, sizeof from.id);
+    if (count != CALL_ID_SHORT)
+        buffer_append_text(out, "call_");
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % CALL_ID_HASHED == 0) {
+            from.part = i;
+            hash = hash_bytes(hash_process_key(), &from, sizeof from);
+        }
+        buffer_append_char(out, letters[hash % (sizeof letters - 1)]);
+        hash /= sizeof letters - 1;
+    }
+}
+
+/* Continues the string at the end of `out`, which ends with its quote. */
+static void append_to_string(struct buffer *out, struct slice text)
+{
+    const size_t at = out->length;
+    buffer_append_json_string(out, text);
+    if (out->status != STATUS_OK)
+        return;
+    memmove(out->bytes + at - 1, out->bytes + at + 1, out->length - at - 1);
+    out->length -= 2;
+}
+
+static void call_close(struct face_frame_choice *choice)
+{
+    if (choice->is_in_call)
+        buffer_append_text(&choice->calls, "}}");
+    choice->is_in_call = false;
+}
+
+static void split_call(struct face_frame_choice *choice, const struct answer_part *part)
+{
+    struct buffer *out = &choice->calls;
+    if (part->kind == ANSWER_CALL_NAME) {
+        call_close(choice);
+        append_comma(out);
+        buffer_printf(out, "{\"index\":%u,\"id\":\"", part->call);
+        call_id(choice, part->call, out);
+        buffer_append_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
+        buffer_append_json_string(out, part->text);
+        buffer_append_text(out, ",\"arguments\":\"\"");
+        choice->is_in_call = true;
+    } else if (part->kind == ANSWER_CALL_ARGUMENTS) {
+        if (!choice->is_in_call) {
+            append_comma(out);
+            buffer_printf(out, "{\"index\":%u,\"function\":{\"arguments\":\"\"", part->call);
+            choice->is_in_call = true;
+        }
+        append_to_string(out, part->text);
+    }
+}
+
+static void split_take(void *context, const struct answer_part *part)
+{
+    struct face_frame_choice *choice = context;
+    if (part->kind == ANSWER_CONTENT)
+        buffer_append_slice(&choice->text, part->text);
+    else if (part->kind == ANSWER_REASONING)
+        buffer_append_slice(&choice->reasoning, part->text);
+    else
+        split_call(choice, part);
+}
+
+enum status face_frame_choice_split(struct face_frame_choice *choice,
+                                    const struct face_frame_head *head, bool is_in_reasoning)
+{
+    const struct answer_split_options options = {.model = head->answer,
+                                                 .has_calls = head->has_calls,
+                                                 .begins_in_reasoning = is_in_reasoning,
+                                                 .tools = head->tools,
+                                                 .take = split_take,
+                                                 .context = choice};
+    choice->head = head;
+    choice->split = mem_alloc(sizeof *choice->split);
+    if (choice->split == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for an answer");
+    answer_split_init(choice->split, &options);
+    return STATUS_OK;
+}
+
+/* Gives a token to the splitter. It belongs to reasoning if the answer is inside of reasoning
+ * before or behind it, so marks are counted, too. */
+static void split_add(struct face_frame_choice *choice, const struct engine_event *event)
+{
+    bool is_reasoning = answer_split_is_reasoning(choice->split);
+    answer_split_text(choice->split, event->text);
+    if (event->is_mark)
+        answer_split_mark(choice->split, answer_format_mark(choice->head->answer, event->token));
+    is_reasoning = is_reasoning || answer_split_is_reasoning(choice->split);
+    if (event->kind == ENGINE_EVENT_CHOICE_END)
+        answer_split_end(choice->split);
+    else if (is_reasoning)
+        choice->reasoning_tokens++;
+    if (answer_split_status(choice->split) != STATUS_OK)
+        choice->text.status = answer_split_status(choice->split);
 }
 
 /* JSON has no infinity; the log-probability of an impossible token is shown as -9999, as in the
@@ -150,7 +273,10 @@ static uint64_t characters_of(struct slice bytes)
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
                     const struct engine_event *event, struct engine *engine)
 {
-    buffer_append_slice(&choice->text, event->text);
+    if (choice->split != NULL)
+        split_add(choice, event);
+    else
+        buffer_append_slice(&choice->text, event->text);
     if (event->kind == ENGINE_EVENT_CHOICE_END)
         return;
     if (head->want_logprobs && head->dialect == ASK_CHAT)
@@ -168,14 +294,16 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
 
 bool face_frame_is_due(const struct face_frame_choice *choice, const struct face_frame_head *head)
 {
-    return choice->text.length > 0 || (head->want_logprobs && choice->tokens.length > 0) ||
+    return choice->text.length > 0 || choice->reasoning.length > 0 || choice->calls.length > 0 ||
+           (head->want_logprobs && choice->tokens.length > 0) ||
            (head->want_token_ids && choice->token_ids.length > 0);
 }
 
 size_t face_frame_bytes(const struct face_frame_choice *choice)
 {
-    return choice->text.length + choice->token_ids.length + choice->tokens.length +
-           choice->logprobs.length + choice->top.length + choice->offsets.length;
+    return choice->text.length + choice->reasoning.length + choice->calls.length +
+           choice->token_ids.length + choice->tokens.length + choice->logprobs.length +
+           choice->top.length + choice->offsets.length;
 }
 
 static void write_head(const struct face_frame_head *head, uint32_t n, struct buffer *out)
@@ -223,46 +351,88 @@ static void choice_clear(struct face_frame_choice *choice)
     buffer_clear(&choice->logprobs);
     buffer_clear(&choice->top);
     buffer_clear(&choice->offsets);
+    buffer_clear(&choice->reasoning);
+    buffer_clear(&choice->calls);
+    choice->is_in_call = false;
 }
 
-static void write_finish(enum engine_finish finish, struct buffer *out)
+static bool has_calls(const struct face_frame_choice *choice)
 {
-    if (finish == ENGINE_FINISH_NONE)
+    return choice->split != NULL && answer_split_calls(choice->split) > 0;
+}
+
+static void write_finish(const struct face_frame_choice *choice, enum engine_finish finish,
+                         struct buffer *out)
+{
+    if (finish == ENGINE_FINISH_STOP && has_calls(choice))
+        buffer_append_text(out, ",\"finish_reason\":\"tool_calls\"");
+    else if (finish == ENGINE_FINISH_NONE)
         buffer_append_text(out, ",\"finish_reason\":null");
     else
         buffer_printf(out, ",\"finish_reason\":\"%s\"", engine_finish_name(finish));
+}
+
+static void write_delta(struct face_frame_choice *choice, struct buffer *out)
+{
+    const char *before = "\"delta\":{";
+    if (choice->reasoning.length > 0) {
+        buffer_printf(out, "%s\"reasoning_content\":", before);
+        buffer_append_json_string(out, buffer_slice(&choice->reasoning));
+        before = ",";
+    }
+    if (choice->text.length > 0) {
+        buffer_printf(out, "%s\"content\":", before);
+        buffer_append_json_string(out, buffer_slice(&choice->text));
+        before = ",";
+    }
+    if (choice->calls.length > 0) {
+        call_close(choice);
+        buffer_printf(out, "%s\"tool_calls\":[", before);
+        buffer_append_slice(out, buffer_slice(&choice->calls));
+        before = "]";
+    }
+    buffer_append_text(out, strcmp(before, ",") == 0 ? "" : before);
+    buffer_append_char(out, '}');
+}
+
+/* The first failure among the parts: a frame must not miss one of them. */
+static enum status write_status(const struct face_frame_choice *choice)
+{
+    const struct buffer *const parts[] = {&choice->text, &choice->reasoning, &choice->calls};
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == STATUS_OK; i++)
+        status = parts[i]->status;
+    return status;
 }
 
 void face_frame_write(struct face_frame_choice *choice, const struct face_frame_head *head,
                       uint32_t n, enum engine_finish finish, struct buffer *out)
 {
     write_head(head, n, out);
+    if (write_status(choice) != STATUS_OK)
+        out->status = write_status(choice);
     if (head->dialect == ASK_GENERATE) {
         buffer_append_text(out, ",\"text\":");
         buffer_append_json_string(out, buffer_slice(&choice->text));
-        write_finish(finish, out);
+        write_finish(choice, finish, out);
         buffer_append_char(out, '}');
         choice_clear(choice);
         return;
     }
     buffer_printf(out, ",\"choices\":[{\"index\":%u,", choice->index);
-    if (head->dialect == ASK_TEXT)
+    if (head->dialect == ASK_TEXT) {
         buffer_append_text(out, "\"text\":");
-    else if (choice->text.length > 0)
-        buffer_append_text(out, "\"delta\":{\"content\":");
-    else
-        buffer_append_text(out, "\"delta\":{");
-    if (head->dialect == ASK_TEXT || choice->text.length > 0)
         buffer_append_json_string(out, buffer_slice(&choice->text));
-    if (head->dialect == ASK_CHAT)
-        buffer_append_char(out, '}');
+    } else {
+        write_delta(choice, out);
+    }
     write_logprobs(choice, head, out);
     if (head->want_token_ids) {
         buffer_append_text(out, ",\"token_ids\":[");
         buffer_append_slice(out, buffer_slice(&choice->token_ids));
         buffer_append_char(out, ']');
     }
-    write_finish(finish, out);
+    write_finish(choice, finish, out);
     buffer_append_text(out, "}]}");
     choice_clear(choice);
 }

@@ -9,12 +9,16 @@
  *    "service_tier":"default","model":"…",
  *    "choices":[{"index":0,"delta":{"content":" Paris"},"logprobs":null,"finish_reason":null}]}
  *
+ * A chat's delta also has "reasoning_content", and "tool_calls" with pieces of calls:
+ *   {"index":0,"id":"call_…","type":"function","function":{"name":"f","arguments":""}}, then
+ *   {"index":0,"function":{"arguments":"{\"a\""}} …
  * /v1/generate has "object":"generation", and "text" and "finish_reason" instead of choices.
  * "n", the completion tokens so far, is always the first member: the edge finds it by its bytes and
  * removes it.
  */
 #pragma once
 
+#include "engine/answer/answer_split.h"
 #include "engine/engine.h"
 #include "gateway/dialect/ask.h"
 
@@ -27,6 +31,9 @@ struct face_frame_head {
     int64_t created_s;
     bool want_logprobs;
     bool want_token_ids;
+    const struct answer_model *answer; /* how the model writes; NULL: answers are not split */
+    bool has_calls;                    /* the answer may have calls of tools */
+    struct answer_tools tools;         /* that it may call */
 };
 
 /* One choice of the answer, with the parts that wait for its next frame. */
@@ -40,10 +47,21 @@ struct face_frame_choice {
     struct buffer logprobs;  /* completions: logprobs.token_logprobs */
     struct buffer top;       /* completions: logprobs.top_logprobs */
     struct buffer offsets;   /* completions: logprobs.text_offset */
+    /* Of an answer that is split; NULL for others. */
+    const struct face_frame_head *head;
+    struct answer_split *split;
+    struct buffer reasoning;
+    struct buffer calls; /* items of delta.tool_calls; the last one is open while is_in_call */
+    bool is_in_call;     /* the last item wants more arguments, and its two closing braces */
+    uint32_t reasoning_tokens;
 };
 
 void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index);
 void face_frame_choice_deinit(struct face_frame_choice *choice);
+/* Before the first token: the answer is split as `head`, which must outlive the choice, says. With
+ * `is_in_reasoning` it begins inside of reasoning. NO_MEMORY. */
+enum status face_frame_choice_split(struct face_frame_choice *choice,
+                                    const struct face_frame_head *head, bool is_in_reasoning);
 
 /* Adds a PROMPT, TOKEN or CHOICE_END event to the parts that wait. */
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,

@@ -7,6 +7,7 @@
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "engine/fleet.h"
+#include "gateway/dialect/ask_tools.h"
 #include "gateway/engine_http/face_frame.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
@@ -37,6 +38,7 @@ struct face_job {
     enum status parse_status;
     struct error_note note; /* the failure, if there was one */
     struct face_frame_head head;
+    struct buffer tools;               /* ask_tools.lines, for the splitters of choices */
     struct face_frame_choice *choices; /* [choice_count] */
     uint32_t choice_count;
     uint32_t unacknowledged[LIMIT_ANSWERS]; /* [choice] tokens written, not taken by the edge yet */
@@ -80,6 +82,7 @@ static void job_release(struct face_job *job)
     for (uint32_t i = 0; i < job->choice_count; i++)
         face_frame_choice_deinit(&job->choices[i]);
     mem_free(job->choices);
+    buffer_deinit(&job->tools);
     ask_deinit(&job->parsed);
     buffer_deinit(&job->body);
     mem_free(job);
@@ -320,9 +323,21 @@ static void pace_set(struct face_job *job, uint32_t index, enum pace pace)
     buffer_deinit(&data);
 }
 
-static void event_start(struct face_job *job, const struct engine_report *report)
+/* The prompt decides whether the answer begins inside of reasoning. */
+static void event_start_split(struct face_job *job, const struct engine_event *event)
 {
+    for (uint32_t i = 0; i < job->choice_count && job->head.answer != NULL; i++) {
+        if (face_frame_choice_split(&job->choices[i], &job->head, event->is_in_reasoning) !=
+            STATUS_OK)
+            job_fail(job, status_note());
+    }
+}
+
+static void event_start(struct face_job *job, const struct engine_event *event)
+{
+    const struct engine_report *report = &event->report;
     struct engine_report *sum = &job->so_far;
+    event_start_split(job, event);
     sum->prompt_tokens += report->prompt_tokens;
     sum->cached_tokens += report->cached_tokens;
     sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
@@ -414,7 +429,7 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
     uint32_t index = prompt * job->parsed.engine.choices + event->choice;
     switch (event->kind) {
     case ENGINE_EVENT_START:
-        event_start(job, &event->report);
+        event_start(job, event);
         return;
     case ENGINE_EVENT_PROMPT:
         event_token(job, &job->choices[index], event);
@@ -463,6 +478,13 @@ static enum status job_make_head(struct face_job *job)
     head->created_s = clock_wall_us(clock_system()) / 1000000;
     head->want_logprobs = job->parsed.engine.want_logprobs;
     head->want_token_ids = job->parsed.want_token_ids;
+    if (job->parsed.is_split) {
+        head->answer = engine_answer(fleet_text(job->face->fleet));
+        head->has_calls = job->parsed.tools.count > 0 && job->parsed.tools.choice != ASK_TOOLS_NONE;
+        job->tools = job->parsed.tools.lines; /* outlives what was parsed */
+        job->parsed.tools.lines = (struct buffer){0};
+        head->tools = (struct answer_tools){ask_tools_has, ask_tools_is_text, &job->tools};
+    }
     uint32_t count = job->parsed.prompt_count * job->parsed.engine.choices;
     job->choices = mem_zalloc(count, sizeof *job->choices);
     if (job->choices == NULL)
@@ -516,8 +538,10 @@ static void job_parse(struct loop_turns_task *task)
     struct face_job *job = (struct face_job *)task;
     if (job->is_cancelled) /* nobody waits for the answer */
         return;
-    job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body),
-                                  job->face->info.model_name, job->face->info.vocab);
+    const struct ask_model model = {.name = job->face->info.model_name,
+                                    .vocab = job->face->info.vocab,
+                                    .answer = engine_answer(fleet_text(job->face->fleet))};
+    job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body), &model);
     if (job->parse_status != STATUS_OK)
         job->note = *status_note();
 }

@@ -50,6 +50,27 @@ def keep_relations(body):
         body["logit_bias"] = {str(int(key) % VOCAB): value for key, value in bias.items()}
 
 
+def keep_tools(body):
+    """What JSON Schema cannot say of tools: their names differ, a choice names them, and a result
+    names an earlier call."""
+    tools = body.get("tools")
+    named = [t.get("function") for t in tools if isinstance(t, dict)] if isinstance(tools, list) else []
+    named = [f for f in named if isinstance(f, dict) and isinstance(f.get("name"), str)]
+    if all(re.fullmatch("[A-Za-z0-9_-]{1,64}", f["name"]) for f in named):
+        for number, function in enumerate(named):
+            function["name"] = f"{function['name'][:58]}-{number}"
+    if isinstance(body.get("tool_choice"), dict):
+        wanted = body["tool_choice"].get("allowed_tools")
+        if isinstance(wanted, dict) and isinstance(wanted.get("tools"), list):
+            wanted["tools"] = [{"function": {"name": f["name"]}} for f in named][: len(wanted["tools"])]
+    messages = body.get("messages")
+    results = [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
+    ids = [m["tool_call_id"] for m in results if m.get("role") == "tool" and isinstance(m.get("tool_call_id"), str)]
+    if ids and len(messages) < 1024:
+        calls = [{"id": one, "function": {"name": "f"}} for one in ids]
+        messages.insert(0, {"role": "assistant", "tool_calls": calls})
+
+
 COUNTER = itertools.count()
 
 
@@ -221,6 +242,7 @@ def before_call(context, case, kwargs):
     if case.path in GENERATION and isinstance(case.body, dict):
         keep_short(case.body)
         keep_relations(case.body)
+        keep_tools(case.body)
     if "/shared-prompts" in case.path and isinstance(case.body, dict):
         keep_prompt(case.body)
     if case.path not in GENERATION and isinstance(case.body, dict):

@@ -9,6 +9,7 @@ from conftest import MODEL_NAME, pages_at_hand
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 HI = [{"role": "user", "content": "Hi"}]
+TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 def chat(**fields):
@@ -55,7 +56,14 @@ CASES = [
     (CHAT, chat(messages=[{"role": "user", "content": 7}]), 400, None, "messages[0].content"),
     (CHAT, chat(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
      400, None, "messages[0].content[0].type"),
-    (CHAT, chat(tools=[{"type": "function", "function": {"name": "f"}}]), 400, None, "tools"),
+    (CHAT, chat(tools=[TOOL, TOOL]), 400, None, "tools[1].function.name"),
+    (CHAT, chat(tools=[TOOL] * 129), 400, None, "tools"),
+    (CHAT, chat(tools=[{"type": "web_search"}]), 400, None, "tools[0].type"),
+    (CHAT, chat(tool_choice="required"), 400, None, "tool_choice"),
+    (CHAT, chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "g"}}), 400, None,
+     "tool_choice.function.name"),
+    (CHAT, chat(messages=[{"role": "tool", "tool_call_id": "call_1", "content": "21"}]), 400, None,
+     "messages[0].tool_call_id"),
     (CHAT, chat(response_format={"type": "json_object"}), 400, None, "response_format"),
     (CHAT, chat(priority=1), 400, None, "priority"),
     (CHAT, chat(cache_salt="x"), 400, None, "cache_salt"),

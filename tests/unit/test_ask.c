@@ -14,7 +14,10 @@ enum { VOCAB = 100 };
 
 static enum status parse(struct ask *request, enum ask_dialect dialect, const char *body)
 {
-    return ask_parse(request, dialect, slice_of(body), "m", VOCAB);
+    static struct answer_model answer;
+    const struct ask_model model = {.name = "m", .vocab = VOCAB, .answer = &answer};
+    answer.format = answer_format_named("hermes");
+    return ask_parse(request, dialect, slice_of(body), &model);
 }
 
 /* A chat, or a completion, with more fields: "," and members, or "". */

@@ -57,6 +57,39 @@ static void test_chat_of_two_choices(void **state)
     edge_assemble_destroy(assemble);
 }
 
+/* The pieces of calls are joined by their index; an answer of calls alone has no content. */
+static void test_calls_and_reasoning(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_CHAT), STATUS_OK);
+    add(assemble, "\"id\":\"chatcmpl-1\",\"created\":7,\"model\":\"m\",\"choices\":[{\"index\":0,"
+                  "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"h\\u006d\"}}]}");
+    add(assemble,
+        "\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"!\",\"tool_calls\":["
+        "{\"index\":0,\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":"
+        "\"f\",\"arguments\":\"{\\\"a\"}}]}}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":"
+                  "{\"arguments\":\"\\\":1}\"}},{\"index\":1,\"id\":\"call_2\",\"type\":"
+                  "\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},"
+                  "\"finish_reason\":\"tool_calls\"}]}");
+    check(
+        assemble,
+        "{\"id\":\"chatcmpl-1\",\"created\":7,\"model\":\"m\",\"object\":\"chat.completion\","
+        "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":null,"
+        "\"reasoning_content\":\"h\\u006d!\",\"refusal\":null,\"tool_calls\":[{\"id\":"
+        "\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+        "\"{\\\"a\\\":1}\"}},{\"id\":\"call_2\",\"type\":\"function\",\"function\":{\"name\":"
+        "\"g\",\"arguments\":\"{}\"}}]},\"logprobs\":null,\"finish_reason\":\"tool_calls\"}]," USAGE
+        ",\"service_tier\":\"flex\",\"system_fingerprint\":null}");
+    assert_int_equal(
+        edge_assemble_add(assemble, SLICE("\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":["
+                                          "{\"index\":3,\"id\":\"x\"}]}}]}")),
+        STATUS_PROTOCOL);
+    edge_assemble_destroy(assemble);
+}
+
 static void test_text_with_logprobs(void **state)
 {
     (void)state;
@@ -195,10 +228,11 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat_of_two_choices),  cmocka_unit_test(test_text_with_logprobs),
-        cmocka_unit_test(test_generation),           cmocka_unit_test(test_no_frame_at_all),
-        cmocka_unit_test(test_choices_at_the_limit), cmocka_unit_test(test_broken_frames),
-        cmocka_unit_test(test_bytes_at_the_limit),   cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_calls_and_reasoning), cmocka_unit_test(test_chat_of_two_choices),
+        cmocka_unit_test(test_text_with_logprobs),  cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_no_frame_at_all),     cmocka_unit_test(test_choices_at_the_limit),
+        cmocka_unit_test(test_broken_frames),       cmocka_unit_test(test_bytes_at_the_limit),
+        cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

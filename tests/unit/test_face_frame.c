@@ -64,6 +64,58 @@ static void test_chat(void **state)
     face_frame_choice_deinit(&choice);
 }
 
+/* Text of a call, in the pieces that tokens have. */
+static void add_texts(struct face_frame_choice *choice, const struct face_frame_head *head,
+                      const char *const *texts)
+{
+    for (; *texts != NULL; texts++) {
+        struct engine_event event = token_event(504, *texts);
+        face_frame_add(choice, head, &event, engine);
+    }
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    struct answer_model answer = {.format = answer_format_named("hermes"), .has_reasoning = true};
+    for (size_t i = 0; i < ANSWER_MARKS; i++)
+        answer.tokens[i] = VOCAB_NONE;
+    const struct face_frame_head head = {.dialect = ASK_CHAT,
+                                         .id = "chatcmpl-1",
+                                         .model = "m",
+                                         .tier = "flex",
+                                         .answer = &answer,
+                                         .has_calls = true};
+    static const char *const first[] = {"<think>", "hm", "</think>", "\n", "Yes", " <tool", NULL};
+    static const char *const second[] = {"_call>{\"name\":\"f\",", "\"arguments\":{\"q\"", NULL};
+    static const char *const third[] = {":\"x\\\"\"}}</tool_call>", NULL};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 0);
+    assert_int_equal(face_frame_choice_split(&choice, &head, false), STATUS_OK);
+    add_texts(&choice, &head, first);
+    assert_int_equal(choice.reasoning_tokens, 3);
+    assert_non_null(strstr(write_frame(&choice, &head, 6, ENGINE_FINISH_NONE),
+                           "\"delta\":{\"reasoning_content\":\"hm\",\"content\":\"Yes \"},"));
+    add_texts(&choice, &head, second);
+    const char *frame = write_frame(&choice, &head, 8, ENGINE_FINISH_NONE);
+    const char *id = strstr(frame, "\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"call_");
+    assert_non_null(id);
+    assert_non_null(strstr(id, "\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                               "\"arguments\":\"{\\\"q\\\"\"}}]},"));
+    add_texts(&choice, &head, third);
+    assert_non_null(strstr(write_frame(&choice, &head, 9, ENGINE_FINISH_NONE),
+                           "\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":"
+                           "\":\\\"x\\\\\\\"\\\"}\"}}]},"));
+    struct engine_event end = {.kind = ENGINE_EVENT_CHOICE_END};
+    face_frame_add(&choice, &head, &end, engine);
+    assert_false(face_frame_is_due(&choice, &head));
+    assert_non_null(strstr(write_frame(&choice, &head, 9, ENGINE_FINISH_STOP),
+                           "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\""));
+    assert_non_null(strstr(write_frame(&choice, &head, 9, ENGINE_FINISH_LENGTH),
+                           "\"finish_reason\":\"length\""));
+    face_frame_choice_deinit(&choice);
+}
+
 static void test_chat_logprobs(void **state)
 {
     (void)state;
@@ -199,11 +251,9 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat),
-        cmocka_unit_test(test_chat_logprobs),
-        cmocka_unit_test(test_text_with_an_echoed_prompt),
-        cmocka_unit_test(test_generation),
-        cmocka_unit_test(test_an_error_after_the_start),
+        cmocka_unit_test(test_calls),         cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_text_with_an_echoed_prompt),
+        cmocka_unit_test(test_generation),    cmocka_unit_test(test_an_error_after_the_start),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

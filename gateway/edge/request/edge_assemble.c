@@ -1,6 +1,7 @@
 #include "gateway/edge/request/edge_assemble.h"
 
 #include "config/base/limits.h"
+#include "config/base/limits_tools.h"
 #include "config/base/mem.h"
 #include "gateway/edge/state/edge_json.h"
 
@@ -11,11 +12,21 @@ static const char *const LIST_NAMES[] = {"content",        "refusal",      "toke
                                          "token_logprobs", "top_logprobs", "text_offset"};
 enum { LISTS = sizeof LIST_NAMES / sizeof LIST_NAMES[0], LISTS_CHAT = 2 };
 
+/* A call of a tool, whose pieces the engine sends. */
+struct call {
+    struct buffer id;        /* a JSON value */
+    struct buffer name;      /* still escaped, without quotes */
+    struct buffer arguments; /* the same */
+};
+
 struct choice {
     bool has_logprobs;
     bool has_token_ids;
-    struct buffer text;   /* still escaped, without quotes */
-    struct buffer role;   /* still escaped, without quotes */
+    struct buffer text;      /* still escaped, without quotes */
+    struct buffer reasoning; /* the same */
+    struct buffer role;      /* the same */
+    struct call *calls;      /* [call_count], by their index */
+    size_t call_count;
     struct buffer finish; /* a JSON value */
     struct buffer token_ids;
     struct buffer lists[LISTS]; /* elements with commas between them */
@@ -42,6 +53,13 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
     return STATUS_OK;
 }
 
+static void call_deinit(struct call *call)
+{
+    buffer_deinit(&call->id);
+    buffer_deinit(&call->name);
+    buffer_deinit(&call->arguments);
+}
+
 void edge_assemble_destroy(struct edge_assemble *assemble)
 {
     if (assemble == NULL)
@@ -53,6 +71,10 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
         if (choice == NULL)
             continue;
         buffer_deinit(&choice->text);
+        buffer_deinit(&choice->reasoning);
+        for (size_t k = 0; k < choice->call_count; k++)
+            call_deinit(&choice->calls[k]);
+        mem_free(choice->calls);
         buffer_deinit(&choice->role);
         buffer_deinit(&choice->finish);
         buffer_deinit(&choice->token_ids);
@@ -101,6 +123,87 @@ static enum status add_text(struct buffer *text, struct json_value value)
     return json_scan_is_null(value) ? STATUS_OK : edge_json_append_inside(text, value);
 }
 
+/* The call with an index; its first piece makes it. Calls come in their order. */
+static enum status call_find(struct choice *choice, uint64_t index, struct call **out)
+{
+    if (index > choice->call_count || index >= LIMIT_CALLS)
+        FAIL(STATUS_PROTOCOL, "a frame of the engine has a call out of its order");
+    if (index == choice->call_count) {
+        struct call *calls = mem_zalloc(index + 1, sizeof *calls);
+        if (calls == NULL)
+            FAIL(STATUS_NO_MEMORY, "no memory for a call in an answer");
+        if (index > 0)
+            memcpy(calls, choice->calls, index * sizeof *calls);
+        mem_free(choice->calls);
+        choice->calls = calls;
+        choice->call_count++;
+        buffer_init(&calls[index].id, HEAD_BYTES_MAX);
+        buffer_init(&calls[index].name, HEAD_BYTES_MAX);
+        buffer_init(&calls[index].arguments, LIMIT_ASSEMBLED_BYTES);
+    }
+    *out = &choice->calls[index];
+    return STATUS_OK;
+}
+
+static enum status add_function(struct call *call, struct json_value function)
+{
+    struct edge_json_walk walk;
+    struct json_value key;
+    struct json_value value;
+    bool found = true;
+    TRY(edge_json_object(&walk, json_scan_text(function)));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            return STATUS_OK;
+        if (json_scan_is(key, "name"))
+            TRY(add_text(&call->name, value));
+        else if (json_scan_is(key, "arguments"))
+            TRY(add_text(&call->arguments, value));
+    }
+}
+
+/* A piece of a call. The engine writes the index first. */
+static enum status add_call(struct choice *choice, struct json_value piece)
+{
+    struct edge_json_walk walk;
+    struct json_value key;
+    struct json_value value;
+    struct call *call = NULL;
+    uint64_t index = 0;
+    bool found = true;
+    TRY(edge_json_object(&walk, json_scan_text(piece)));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            return STATUS_OK;
+        if (json_scan_is(key, "index")) {
+            TRY(edge_json_number(value, LIMIT_CALLS - 1, &index));
+            TRY(call_find(choice, index, &call));
+        } else if (call == NULL) {
+            FAIL(STATUS_PROTOCOL, "a frame of the engine has a call without an index");
+        } else if (json_scan_is(key, "id")) {
+            buffer_append_slice(&call->id, json_scan_text(value));
+        } else if (json_scan_is(key, "function")) {
+            TRY(add_function(call, value));
+        }
+    }
+}
+
+static enum status add_calls(struct choice *choice, struct json_value array)
+{
+    struct edge_json_walk walk;
+    struct json_value value;
+    bool found = true;
+    TRY(edge_json_array(&walk, json_scan_text(array)));
+    for (;;) {
+        TRY(edge_json_element(&walk, &found, &value));
+        if (!found)
+            return STATUS_OK;
+        TRY(add_call(choice, value));
+    }
+}
+
 static enum status add_delta(struct choice *choice, struct json_value delta)
 {
     struct edge_json_walk walk;
@@ -114,6 +217,10 @@ static enum status add_delta(struct choice *choice, struct json_value delta)
             return STATUS_OK;
         if (json_scan_is(key, "content")) {
             TRY(add_text(&choice->text, value));
+        } else if (json_scan_is(key, "reasoning_content")) {
+            TRY(add_text(&choice->reasoning, value));
+        } else if (json_scan_is(key, "tool_calls") && !json_scan_is_null(value)) {
+            TRY(add_calls(choice, value));
         } else if (json_scan_is(key, "role")) {
             buffer_clear(&choice->role);
             TRY(add_text(&choice->role, value));
@@ -151,6 +258,7 @@ static enum status add_choice_begin(struct edge_assemble *assemble, size_t index
         FAIL(STATUS_NO_MEMORY, "no memory for a choice of an answer");
     assemble->choices[index] = choice;
     buffer_init(&choice->text, LIMIT_ASSEMBLED_BYTES);
+    buffer_init(&choice->reasoning, LIMIT_ASSEMBLED_BYTES);
     buffer_init(&choice->role, WORD_BYTES_MAX);
     buffer_init(&choice->finish, WORD_BYTES_MAX);
     buffer_init(&choice->token_ids, LIMIT_ASSEMBLED_BYTES);
@@ -235,7 +343,9 @@ size_t edge_assemble_bytes(const struct edge_assemble *assemble)
         const struct choice *choice = assemble->choices[i];
         if (choice == NULL)
             continue;
-        bytes += choice->text.capacity + choice->token_ids.capacity;
+        bytes += choice->text.capacity + choice->reasoning.capacity + choice->token_ids.capacity;
+        for (size_t k = 0; k < choice->call_count; k++)
+            bytes += sizeof *choice->calls + choice->calls[k].arguments.capacity;
         for (size_t list = 0; list < LISTS; list++)
             bytes += choice->lists[list].capacity;
     }
@@ -305,6 +415,41 @@ static void render_logprobs(const struct edge_assemble *assemble, const struct c
     buffer_append_char(out, '}');
 }
 
+static void render_string(struct buffer *out, const char *name, const struct buffer *inside)
+{
+    buffer_printf(out, "\"%s\":\"", name);
+    buffer_append_slice(out, buffer_slice(inside));
+    buffer_append_char(out, '"');
+}
+
+/* An answer that is calls alone has no content. */
+static void render_message(const struct choice *choice, struct buffer *out)
+{
+    buffer_append_text(out, "\"message\":{\"role\":\"");
+    render_value(out, &choice->role, "assistant");
+    buffer_append_text(out, "\",");
+    if (choice->text.length == 0 && choice->call_count > 0)
+        buffer_append_text(out, "\"content\":null");
+    else
+        render_string(out, "content", &choice->text);
+    if (choice->reasoning.length > 0) {
+        buffer_append_char(out, ',');
+        render_string(out, "reasoning_content", &choice->reasoning);
+    }
+    buffer_append_text(out, ",\"refusal\":null");
+    for (size_t i = 0; i < choice->call_count; i++) {
+        const struct call *call = &choice->calls[i];
+        buffer_append_text(out, i == 0 ? ",\"tool_calls\":[{\"id\":" : ",{\"id\":");
+        render_value(out, &call->id, "null");
+        buffer_append_text(out, ",\"type\":\"function\",\"function\":{");
+        render_string(out, "name", &call->name);
+        buffer_append_char(out, ',');
+        render_string(out, "arguments", &call->arguments);
+        buffer_append_text(out, i + 1 == choice->call_count ? "}}]" : "}}");
+    }
+    buffer_append_char(out, '}');
+}
+
 static void render_choice(const struct edge_assemble *assemble, size_t index, const char *no_reason,
                           struct buffer *out)
 {
@@ -312,17 +457,11 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, co
     buffer_append_text(out, "{\"index\":");
     buffer_append_number(out, index);
     buffer_append_char(out, ',');
-    if (assemble->form == EDGE_STREAM_CHAT) {
-        buffer_append_text(out, "\"message\":{\"role\":\"");
-        render_value(out, &choice->role, "assistant");
-        buffer_append_text(out, "\",\"content\":\"");
-    } else {
-        buffer_append_text(out, "\"text\":\"");
-    }
-    buffer_append_slice(out, buffer_slice(&choice->text));
-    buffer_append_text(out, assemble->form == EDGE_STREAM_CHAT
-                                ? "\",\"refusal\":null},\"logprobs\":"
-                                : "\",\"logprobs\":");
+    if (assemble->form == EDGE_STREAM_CHAT)
+        render_message(choice, out);
+    else
+        render_string(out, "text", &choice->text);
+    buffer_append_text(out, ",\"logprobs\":");
     render_logprobs(assemble, choice, out);
     buffer_append_text(out, ",\"finish_reason\":");
     render_value(out, &choice->finish, no_reason);
