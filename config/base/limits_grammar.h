@@ -8,7 +8,7 @@
 
 /* --- sources --- */
 #define LIMIT_GRAMMAR_SOURCE_BYTES (256 * 1024) /* the largest schema of the sample has 160 KiB */
-#define LIMIT_GRAMMAR_DEPTH        128          /* groups of a regex inside each other; sizes a stack */
+#define LIMIT_GRAMMAR_DEPTH        128 /* groups of a regex inside each other; sizes a stack */
 /* of a regex, of a list, of a text; and what counts inside counts multiply to in a regex */
 #define LIMIT_GRAMMAR_REPEAT 65535
 
@@ -34,6 +34,9 @@
 #define LIMIT_GRAMMAR_LOOK_STEPS 1024
 #define LIMIT_GRAMMAR_KEPT       256  /* kept masks of a grammar */
 #define LIMIT_GRAMMAR_EXITS      4096 /* of a kept mask: tokens in which its lexeme ends */
+#define LIMIT_GRAMMAR_KEPT_NODES 2000 /* a shorter walk takes 10 µs: its mask is not kept */
+/* character classes that are made for one grammar: each takes up to 12 ms */
+#define LIMIT_GRAMMAR_CLASSES 4
 
 /* --- the cache of compiled grammars --- */
 #define LIMIT_GRAMMAR_DOMAIN_BYTES (64 * 1024 * 1024)
@@ -45,7 +48,17 @@
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
 /* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */
 #define LIMIT_GRAMMAR_MASK_FUEL     50000
-#define LIMIT_GRAMMAR_MASK_STEPS    64  /* that a row waits for its mask before it is given up */
-#define LIMIT_GRAMMAR_FORCED_TOKENS 256 /* of a sequence in one step */
-#define LIMIT_TOKEN_CLASSES         16  /* character classes of a model that have masks */
-#define LIMIT_TOKEN_CLASS_CHARS     128 /* longest token of a class that has a mask of its own */
+#define LIMIT_GRAMMAR_MASK_STEPS    64    /* that a row waits for its mask before it is given up */
+#define LIMIT_GRAMMAR_FORCED_TOKENS 256   /* of a sequence in one step */
+#define LIMIT_GRAMMAR_MERGE_NODES   10000 /* tried, to see whether a forced token may grow: 50 µs */
+#define LIMIT_TOKEN_CLASSES         16    /* character classes of a model that have masks */
+#define LIMIT_TOKEN_CLASS_CHARS     128   /* longest token of a class that has a mask of its own */
+
+/* --- Lark and choices --- */
+#define LIMIT_LARK_NODES     65536
+#define LIMIT_LARK_NAMES     4096
+#define LIMIT_LARK_DEPTH     64  /* brackets inside each other; sizes the C stack */
+#define LIMIT_LARK_TERMINALS 256 /* terminals that refer to each other, the same */
+#define LIMIT_LARK_REPEAT    65535
+#define LIMIT_LARK_IGNORED   128 /* bytes of white space and comments in one place */
+#define LIMIT_CHOICE_TEXTS   1024

@@ -29,20 +29,18 @@
 #include <stdint.h>
 
 #include "config/base/slice.h"
+#include "engine/grammar/grammar_fuel.h"
+#include "engine/grammar/regex.h"
 
 struct grammar;
 struct grammar_builder;
-struct grammar_fuel;
-struct regex_pool;
-
-typedef uint32_t regex_node_id;
 
 /* A rule, a lexeme or a control token of one builder. */
 typedef uint32_t grammar_symbol;
 
 #define GRAMMAR_NOTHING   ((grammar_symbol)0) /* matches nothing; a rule that needs it is dropped */
 #define GRAMMAR_UNBOUNDED UINT32_MAX          /* `max` of grammar_repeat */
-#define GRAMMAR_REPEAT    65535               /* greatest other `min` and `max` */
+#define GRAMMAR_REPEAT    LIMIT_GRAMMAR_REPEAT /* greatest other `min` and `max` */
 
 enum grammar_end {
     GRAMMAR_GREEDY, /* longest match */
