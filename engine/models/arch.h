@@ -46,6 +46,7 @@ enum arch_feature {
     ARCH_EMBED_SCALE = 1 << 25,      /* embeddings are multiplied by √width */
     ARCH_NORMALISED = 1 << 26,       /* the weights of a row's experts are made to sum to 1 */
     ARCH_YARN_NOT_ROUNDED = 1 << 27, /* the range in which YaRN blends is used as computed */
+    ARCH_NORM_OFFSET = 1 << 28,      /* weights of norms in Hugging Face files lack the 1 */
 };
 
 struct arch {

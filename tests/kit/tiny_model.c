@@ -440,6 +440,11 @@ static uint32_t rope_dims(const struct tiny_model *model)
     return model->rope_dims != 0 ? model->rope_dims : model->head_dim;
 }
 
+double tiny_model_long_factor(uint32_t pair, bool is_long)
+{
+    return 1 + (is_long ? 0.5 : 0.01) * (double)pair;
+}
+
 static void add_rope(const struct maker *maker)
 {
     const struct tiny_model *model = maker->model;
@@ -453,7 +458,7 @@ static void add_rope(const struct maker *maker)
     for (uint32_t is_long = 0; model->rope == TINY_ROPE_LONG && is_long < 2; is_long++) {
         float *x = values_of((size_t)pairs);
         for (uint64_t i = 0; i < pairs; i++)
-            x[i] = (float)(1 + (is_long ? 0.5 : 0.01) * (double)i);
+            x[i] = (float)tiny_model_long_factor((uint32_t)i, is_long != 0);
         put(maker,
             (is_long ^ model->has_factors_swapped) != 0 ? "rope_factors_long.weight"
                                                         : "rope_factors_short.weight",
@@ -613,4 +618,119 @@ void tiny_model_build(const struct tiny_model *model, struct buffer *out)
     tiny_model_write(&writer, model);
     gguf_writer_finish(&writer, out);
     gguf_writer_deinit(&writer);
+}
+
+/* --- the Hugging Face file --- */
+
+struct lister {
+    const struct tiny_model *model;
+    void (*take)(void *context, const struct tiny_tensor *tensor);
+    void *context;
+};
+
+/* Norms of Gemma's files lack the 1. */
+static void list(const struct lister *lister, const char *name, enum kind kind, uint64_t rows,
+                 uint64_t cols)
+{
+    const struct source source = source_of(lister->model, name, kind);
+    const bool is_gemma = kind == NORM && is_in(lister->model, GEMMAS);
+    const struct tiny_tensor tensor = {.name = name,
+                                       .is_matrix = kind == MATRIX,
+                                       .dim_count = rows == 0 ? 1 : 2,
+                                       .shape = {rows == 0 ? cols : rows, rows == 0 ? 1 : cols},
+                                       .add = source.add - (is_gemma ? 1 : 0),
+                                       .scale = source.scale};
+    lister->take(lister->context, &tensor);
+}
+
+static void list_experts(const struct lister *lister, uint32_t layer)
+{
+    static const char *const mixtral[] = {"w1", "w3", "w2"};
+    const struct tiny_model *model = lister->model;
+    char name[128];
+    for (uint32_t e = 0; e < model->experts; e++)
+        for (enum part part = GATE; part <= DOWN; part++) {
+            const uint64_t rows = part == DOWN ? model->width : model->expert_hidden;
+            const uint64_t cols = part == DOWN ? model->expert_hidden : model->width;
+            if (is_in(model, MIXTRAL))
+                snprintf(name, sizeof name, "model.layers.%u.block_sparse_moe.experts.%u.%s.weight",
+                         layer, e, mixtral[part]);
+            else
+                snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.%s_proj.weight", layer,
+                         e, PART_NAMES[part]);
+            list(lister, name, MATRIX, rows, cols);
+        }
+}
+
+/* One tensor for all experts, in GPT-OSS. */
+static void list_stack(const struct lister *lister, uint32_t layer, const char *what,
+                       uint64_t inputs, uint64_t outputs)
+{
+    const struct tiny_model *model = lister->model;
+    const bool is_mxfp4 = model->expert_type == TINY_MODEL_MXFP4;
+    char name[128];
+    struct tiny_tensor tensor = {.name = name,
+                                 .is_matrix = true,
+                                 .dim_count = 3,
+                                 .shape = {model->experts, inputs, outputs, MXFP4_BLOCK / 2}};
+    snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%s%s", layer, what,
+             is_mxfp4 ? "_blocks" : "");
+    tensor.scale = source_of(model, name, MATRIX).scale;
+    if (is_mxfp4) {
+        tensor.form = TINY_CODES;
+        tensor.dim_count = 4;
+        tensor.shape[1] = outputs;
+        tensor.shape[2] = inputs / MXFP4_BLOCK;
+    }
+    lister->take(lister->context, &tensor);
+    if (is_mxfp4) {
+        tensor.form = TINY_EXPONENTS;
+        tensor.dim_count = 3;
+        snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%s_scales", layer, what);
+        lister->take(lister->context, &tensor);
+    }
+    snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%s_bias", layer, what);
+    list(lister, name, BIAS, model->experts, outputs);
+}
+
+static void list_layer(const struct lister *lister, uint32_t layer)
+{
+    const struct tiny_model *model = lister->model;
+    char name[128];
+    for (size_t i = 0; i < sizeof RECIPES / sizeof RECIPES[0]; i++) {
+        const struct recipe *recipe = &RECIPES[i];
+        if (!is_in(model, recipe->families))
+            continue;
+        snprintf(name, sizeof name, "model.layers.%u.%s", layer, recipe->hf);
+        list(lister, name, recipe->kind, recipe->rows == ONE ? 0 : size_of(model, recipe->rows),
+             size_of(model, recipe->cols));
+    }
+    if (is_in(model, GPT_OSS)) {
+        list_stack(lister, layer, "gate_up_proj", model->width, 2 * (uint64_t)model->expert_hidden);
+        list_stack(lister, layer, "down_proj", model->expert_hidden, model->width);
+    } else if (is_in(model, EXPERTS)) {
+        list_experts(lister, layer);
+    }
+}
+
+void tiny_model_each(const struct tiny_model *model,
+                     void (*take)(void *context, const struct tiny_tensor *tensor), void *context)
+{
+    const struct lister lister = {model, take, context};
+    const uint64_t vocab = model->vocab != 0 ? model->vocab : TINY_VOCAB;
+    list(&lister, "model.embed_tokens.weight", MATRIX, vocab, model->width);
+    for (uint32_t layer = 0; layer < model->layers; layer++)
+        list_layer(&lister, layer);
+    list(&lister, "model.norm.weight", NORM, 0, model->width);
+    if (is_in(model, STARCODER2))
+        list(&lister, "model.norm.bias", BIAS, 0, model->width);
+    if (model->has_own_output)
+        list(&lister, "lm_head.weight", MATRIX, vocab, model->width);
+}
+
+uint8_t tiny_model_byte(const struct tiny_tensor *tensor, uint64_t index)
+{
+    const uint64_t bits = bits_at(name_hash(tensor->name), index);
+    return tensor->form == TINY_CODES ? (uint8_t)(bits >> 56)
+                                      : (uint8_t)(MXFP4_EXPONENT + (bits >> 62));
 }

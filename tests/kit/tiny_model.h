@@ -100,5 +100,29 @@ float tiny_model_weight(const char *name, uint64_t index, float add, float scale
 /* Writes all keys except those of a tokenizer, and all tensors; a test may add to the writer. */
 void tiny_model_write(struct gguf_writer *writer, const struct tiny_model *model);
 
+/* A tensor as the Hugging Face file has it: its numbers follow from its name. */
+enum tiny_form {
+    TINY_FLOATS,    /* tiny_model_weight(name, index, add, scale) */
+    TINY_CODES,     /* bytes of MXFP4 blocks, tiny_model_byte */
+    TINY_EXPONENTS, /* bytes of their scales, likewise */
+};
+struct tiny_tensor {
+    const char *name;
+    enum tiny_form form;
+    bool is_matrix; /* in the type of the model's matrices; others are F32 */
+    uint32_t dim_count;
+    uint64_t shape[4]; /* the last one varies fastest */
+    float add;
+    float scale;
+};
+
+/* Calls `take` with each tensor of the Hugging Face file. */
+void tiny_model_each(const struct tiny_model *model,
+                     void (*take)(void *context, const struct tiny_tensor *tensor), void *context);
+/* Returns byte `index` of a tensor that is not of floats. */
+uint8_t tiny_model_byte(const struct tiny_tensor *tensor, uint64_t index);
+/* Returns a factor of LongRoPE, for long or for short contexts. */
+double tiny_model_long_factor(uint32_t pair, bool is_long);
+
 /* Builds the whole file, without a tokenizer; the caller frees `out` with buffer_deinit. */
 void tiny_model_build(const struct tiny_model *model, struct buffer *out);
