@@ -14,4 +14,7 @@
 #define LIMIT_SAFETENSORS_VALUES       (20 * LIMIT_SAFETENSORS_TENSORS) /* a tensor has 12 to 15 */
 #define LIMIT_SHARDS                   256
 #define LIMIT_INDEX_BYTES              (64 * 1024 * 1024)
-#define LIMIT_FOLDER_NAME_BYTES        255 /* as in the file systems of Linux */
+#define LIMIT_FOLDER_NAME_BYTES        255               /* as in the file systems of Linux */
+#define LIMIT_CONFIG_BYTES             (4 * 1024 * 1024) /* config.json and its like */
+#define LIMIT_CONFIG_VALUES            65536
+#define LIMIT_CONFIG_DEPTH             16

@@ -519,10 +519,15 @@ static uint64_t bench_experts_bytes(const struct bench *bench, const struct mode
 static void bench_open_weights(struct bench *bench, const struct model_source *source,
                                const struct model_config *config)
 {
+    const struct model_source_name embedding = {"token_embd.weight", "model.embed_tokens.weight"};
+    const struct model_source_name output = {"output.weight", "lm_head.weight"};
+    char names[2][MODEL_SOURCE_NAME_BYTES];
     struct tensor tensor;
     bench->result.step_bytes = config->weight_bytes;
-    if (model_source_get_tensor(source, "output.weight", &tensor) == STATUS_OK &&
-        model_source_get_tensor(source, "token_embd.weight", &tensor) == STATUS_OK)
+    model_source_tensor_name(source, output, MODEL_SOURCE_NO_LAYER, names[0]);
+    model_source_tensor_name(source, embedding, MODEL_SOURCE_NO_LAYER, names[1]);
+    if (model_source_get_tensor(source, names[0], &tensor) == STATUS_OK &&
+        model_source_get_tensor(source, names[1], &tensor) == STATUS_OK)
         bench->result.step_bytes -= tensor.bytes;
     bench->result.int4 = *model_int4_sums(bench->model);
     bench->result.step_bytes -= bench->result.int4.file_bytes;

@@ -21,16 +21,24 @@ static enum status matrix_view(const struct model_source *source, const char *na
                                uint32_t cols, struct model_part of_rows, struct model_part of_cols,
                                struct tensor *out, void **memory)
 {
+    enum status status = STATUS_OK;
+    void *loaded;
     *memory = NULL;
-    TRY(model_source_get_tensor(source, name, out));
+    TRY(model_source_load_tensor(source, name, out, &loaded));
     if (out->dim_count != 2 || out->dims[0] != cols || out->dims[1] != rows)
-        FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
-             (unsigned long long)out->dims[0], (unsigned long long)out->dims[1], cols, rows);
+        FAIL_OUT(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
+                 (unsigned long long)out->dims[0], (unsigned long long)out->dims[1], cols, rows);
     if (of_rows.count < rows)
         model_share_rows(out, of_rows);
-    if (of_cols.count < cols)
-        TRY(model_share_cols(out, name, of_cols, memory));
-    return STATUS_OK;
+    if (of_cols.count < cols) {
+        TRY_OUT(model_share_cols(out, name, of_cols, memory));
+    } else {
+        *memory = loaded;
+        loaded = NULL;
+    }
+out:
+    mem_free(loaded);
+    return status;
 }
 
 /* Packs the matrix, or the matrices of a layer's experts, as they are or, if `may_code` and
@@ -93,6 +101,25 @@ enum status model_arch_layer_part(struct model *model, const struct model_source
     return matrix_open(model, source, name, rows, cols, of_rows, of_cols, may_code, out);
 }
 
+/* CORRUPT when a value of the matrix is not finite. */
+static enum status router_check(const struct tensor *tensor, const char *name)
+{
+    const uint64_t cols = tensor->dims[0];
+    bool is_finite = true;
+    float *row = mem_zalloc(cols, sizeof *row);
+    if (row == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for a row of tensor '%s'", name);
+    for (uint64_t r = 0; r < tensor->dims[1]; r++) {
+        tensor_row_to_f32(tensor, r, row);
+        for (uint64_t c = 0; c < cols; c++)
+            is_finite = is_finite && isfinite(row[c]);
+    }
+    mem_free(row);
+    if (!is_finite)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
+    return STATUS_OK;
+}
+
 enum status model_arch_router(struct model *model, const struct model_source *source,
                               const char *name, uint32_t rows, uint32_t cols, struct weight *out)
 {
@@ -100,19 +127,11 @@ enum status model_arch_router(struct model *model, const struct model_source *so
     void *memory;
     TRY(matrix_view(source, name, rows, cols, (struct model_part){0, rows},
                     (struct model_part){0, cols}, &tensor, &memory));
-    float *row = mem_zalloc(cols, sizeof *row);
-    if (row == NULL)
-        FAIL(STATUS_NO_MEMORY, "model: no memory for a row of tensor '%s'", name);
-    bool is_finite = true;
-    for (uint32_t r = 0; r < rows; r++) {
-        tensor_row_to_f32(&tensor, r, row);
-        for (uint32_t c = 0; c < cols; c++)
-            is_finite = is_finite && isfinite(row[c]);
-    }
-    mem_free(row);
-    if (!is_finite)
-        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
-    return matrix_pack(model, &tensor, name, false, out);
+    enum status status = router_check(&tensor, name);
+    if (status == STATUS_OK)
+        status = matrix_pack(model, &tensor, name, false, out);
+    mem_free(memory);
+    return status;
 }
 
 /* This rank's part of each expert; `*memory` (mem_free) has its bytes if they were copied. */
@@ -143,17 +162,21 @@ enum status model_arch_experts(struct model *model, const struct model_source *s
     const uint32_t experts = model->config.experts;
     const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
     struct tensor tensor;
-    void *memory;
-    TRY(model_source_get_tensor(source, name, &tensor));
+    void *loaded;
+    void *memory = NULL;
+    enum status status = STATUS_OK;
+    TRY(model_source_load_tensor(source, name, &tensor, &loaded));
     if (tensor.dim_count != 3 || tensor.dims[0] != cols || tensor.dims[1] != rows ||
         tensor.dims[2] != experts)
-        FAIL(STATUS_CORRUPT,
-             "model file: tensor '%s' is %llu x %llu x %llu, it must be %u x %u x %u", name,
-             (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1],
-             (unsigned long long)tensor.dims[2], cols, rows, experts);
-    TRY(experts_view(model, &tensor, name, of_rows, of_cols, &memory));
-    const enum status status = matrix_pack(model, &tensor, name, may_code, out);
+        FAIL_OUT(STATUS_CORRUPT,
+                 "model file: tensor '%s' is %llu x %llu x %llu, it must be %u x %u x %u", name,
+                 (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1],
+                 (unsigned long long)tensor.dims[2], cols, rows, experts);
+    TRY_OUT(experts_view(model, &tensor, name, of_rows, of_cols, &memory));
+    TRY_OUT(matrix_pack(model, &tensor, name, may_code, out));
+out:
     mem_free(memory);
+    mem_free(loaded);
     return status;
 }
 
@@ -169,26 +192,36 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
     return true;
 }
 
-/* Reads `each` vectors of `count` values into memory [each][count]. */
-static enum status vector_read(const struct model_source *source, const char *name, uint32_t count,
+/* Copies `each` vectors of `count` values to memory [each][count]. */
+static enum status vector_copy(const struct tensor *tensor, const char *name, uint32_t count,
                                uint32_t each, float *out)
 {
     const uint32_t dim_count = each > 1 ? 2 : 1;
-    struct tensor tensor;
-    TRY(model_source_get_tensor(source, name, &tensor));
-    if (tensor.dim_count != dim_count || tensor.dims[0] != count || tensor.dims[1] != each)
+    if (tensor->dim_count != dim_count || tensor->dims[0] != count || tensor->dims[1] != each)
         FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu x %llu values, it must have %u x %u",
-             name, (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], count,
+             name, (unsigned long long)tensor->dims[0], (unsigned long long)tensor->dims[1], count,
              each);
-    if (tensor.type->id != TENSOR_TYPE_f32)
+    if (tensor->type->id != TENSOR_TYPE_f32)
         FAIL(STATUS_UNSUPPORTED, "model file: tensor '%s' is %s, only f32 is supported there", name,
-             tensor.type->name);
+             tensor->type->name);
     const size_t values = (size_t)count * each;
-    memcpy(out, tensor.data, values * sizeof *out);
+    memcpy(out, tensor->data, values * sizeof *out);
     for (size_t i = 0; i < values; i++)
         if (!isfinite(out[i]))
             FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
     return STATUS_OK;
+}
+
+/* Reads them from the file. */
+static enum status vector_read(const struct model_source *source, const char *name, uint32_t count,
+                               uint32_t each, float *out)
+{
+    struct tensor tensor;
+    void *memory;
+    TRY(model_source_load_tensor(source, name, &tensor, &memory));
+    const enum status status = vector_copy(&tensor, name, count, each, out);
+    mem_free(memory);
+    return status;
 }
 
 enum status model_arch_vector_read(const struct model_source *source, const char *name,

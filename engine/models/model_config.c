@@ -196,12 +196,15 @@ static enum status config_softcap(struct config_reader *reader, const char *name
 /* The embedding table, the list of tokens and the key must agree on the vocabulary. */
 static enum status config_vocab(struct model_config *out, struct config_reader *reader)
 {
+    static const struct model_source_name names = {"token_embd.weight",
+                                                   "model.embed_tokens.weight"};
+    char name[MODEL_SOURCE_NAME_BYTES];
     struct tensor table;
     uint64_t tokens;
-    TRY(model_source_get_tensor(reader->source, "token_embd.weight", &table));
+    model_source_tensor_name(reader->source, names, MODEL_SOURCE_NO_LAYER, name);
+    TRY(model_source_get_tensor(reader->source, name, &table));
     if (table.dim_count != 2 || table.dims[0] != out->width || table.dims[1] > LIMIT_VOCAB)
-        FAIL(STATUS_CORRUPT,
-             "model file: 'token_embd.weight' is %llu x %llu, it must be %u x at most %d",
+        FAIL(STATUS_CORRUPT, "model file: '%s' is %llu x %llu, it must be %u x at most %d", name,
              (unsigned long long)table.dims[0], (unsigned long long)table.dims[1], out->width,
              LIMIT_VOCAB);
     uint32_t rows = (uint32_t)table.dims[1];

@@ -1,18 +1,33 @@
 #include "engine/models/model_source.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum status model_source_open(struct model_source *out, const char *path)
 {
     *out = (struct model_source){0};
-    TRY(gguf_open(&out->owned, path));
-    out->gguf = out->owned;
-    return STATUS_OK;
+    /* O_NONBLOCK, so that the start does not hang if the path names a pipe. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        FAIL(STATUS_IO, "model file: cannot be opened: %s", strerrordesc_np(errno));
+    const enum status status = model_source_open_descriptor(out, descriptor);
+    close(descriptor);
+    return status;
 }
 
 enum status model_source_open_descriptor(struct model_source *out, int descriptor)
 {
+    struct stat info;
     *out = (struct model_source){0};
+    if (fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
+        TRY(hf_model_open(&out->hf, descriptor));
+        out->gguf = hf_model_keys(out->hf);
+        return STATUS_OK;
+    }
     TRY(gguf_open_descriptor(&out->owned, descriptor));
     out->gguf = out->owned;
     return STATUS_OK;
@@ -21,12 +36,16 @@ enum status model_source_open_descriptor(struct model_source *out, int descripto
 void model_source_close(struct model_source *source)
 {
     gguf_close(source->owned);
+    hf_model_close(source->hf);
     *source = (struct model_source){0};
 }
 
 void model_source_forget(const struct model_source *source)
 {
-    gguf_forget_data(source->gguf);
+    if (source->hf != NULL)
+        hf_model_forget(source->hf);
+    else
+        gguf_forget_data(source->gguf);
 }
 
 bool model_source_has(const struct model_source *source, const char *key)
@@ -96,32 +115,56 @@ struct slice model_source_key_at(const struct model_source *source, uint32_t ind
 void model_source_tensor_name(const struct model_source *source, struct model_source_name name,
                               int64_t layer, char out[static MODEL_SOURCE_NAME_BYTES])
 {
-    (void)source; /* files are GGUF */
+    const char *own = source->hf != NULL ? name.hf : name.gguf;
     if (layer == MODEL_SOURCE_NO_LAYER)
-        snprintf(out, MODEL_SOURCE_NAME_BYTES, "%s", name.gguf);
+        snprintf(out, MODEL_SOURCE_NAME_BYTES, "%s", own);
     else
-        snprintf(out, MODEL_SOURCE_NAME_BYTES, "blk.%lld.%s", (long long)layer, name.gguf);
+        snprintf(out, MODEL_SOURCE_NAME_BYTES,
+                 source->hf != NULL ? "model.layers.%lld.%s" : "blk.%lld.%s", (long long)layer,
+                 own);
 }
 
 enum status model_source_get_tensor(const struct model_source *source, const char *name,
                                     struct tensor *out)
 {
-    return gguf_get_tensor(source->gguf, name, out);
+    uint32_t index;
+    if (source->hf == NULL)
+        return gguf_get_tensor(source->gguf, name, out);
+    TRY(hf_tensors_find(hf_model_tensors(source->hf), name, &index));
+    hf_tensors_at(hf_model_tensors(source->hf), index, NULL, out);
+    return STATUS_OK;
+}
+
+enum status model_source_load_tensor(const struct model_source *source, const char *name,
+                                     struct tensor *out, void **memory)
+{
+    uint32_t index;
+    *memory = NULL;
+    if (source->hf == NULL)
+        return gguf_get_tensor(source->gguf, name, out);
+    TRY(hf_tensors_find(hf_model_tensors(source->hf), name, &index));
+    return hf_tensors_load(hf_model_tensors(source->hf), index, out, memory);
 }
 
 enum status model_source_find_tensor(const struct model_source *source, const char *name,
                                      uint32_t *out)
 {
-    return gguf_find_tensor(source->gguf, name, out);
+    if (source->hf == NULL)
+        return gguf_find_tensor(source->gguf, name, out);
+    return hf_tensors_find(hf_model_tensors(source->hf), name, out);
 }
 
 uint32_t model_source_tensor_count(const struct model_source *source)
 {
-    return gguf_tensor_count(source->gguf);
+    return source->hf != NULL ? hf_tensors_count(hf_model_tensors(source->hf))
+                              : gguf_tensor_count(source->gguf);
 }
 
 void model_source_tensor_at(const struct model_source *source, uint32_t index, struct slice *name,
                             struct tensor *out)
 {
-    gguf_tensor_at(source->gguf, index, name, out);
+    if (source->hf != NULL)
+        hf_tensors_at(hf_model_tensors(source->hf), index, name, out);
+    else
+        gguf_tensor_at(source->gguf, index, name, out);
 }

@@ -12,13 +12,16 @@
 #pragma once
 
 #include "engine/models/gguf.h"
+#include "engine/models/hf_model.h"
 
 struct model_source {
-    const struct gguf *gguf;
-    struct gguf *owned; /* closed by model_source_close; NULL: the caller keeps its file open */
+    const struct gguf *gguf; /* the keys; of a GGUF file the tensors, too */
+    struct gguf *owned;  /* closed by model_source_close; NULL: the caller keeps its file open */
+    struct hf_model *hf; /* of a directory; NULL for a GGUF file */
 };
 
-/* IO, CORRUPT or UNSUPPORTED; the error note says what is wrong. */
+/* Opens a GGUF file, or a directory from Hugging Face. IO, CORRUPT, UNSUPPORTED or NOT_FOUND; the
+ * error note says what is wrong. */
 enum status model_source_open(struct model_source *out, const char *path);
 /* The same with an open descriptor, which stays the caller's. */
 enum status model_source_open_descriptor(struct model_source *out, int descriptor);
@@ -58,13 +61,18 @@ enum { MODEL_SOURCE_NAME_BYTES = 128, MODEL_SOURCE_NO_LAYER = -1 };
 /* Writes the name that the tensor has in this file. */
 void model_source_tensor_name(const struct model_source *source, struct model_source_name name,
                               int64_t layer, char out[static MODEL_SOURCE_NAME_BYTES]);
-/* NOT_FOUND when there is no such tensor. */
+/* Returns type and shape; its `data` may be NULL. NOT_FOUND when there is no such tensor. */
 enum status model_source_get_tensor(const struct model_source *source, const char *name,
                                     struct tensor *out);
+/* Returns the tensor with its data. Where the source had to make them, they are in `*memory`, which
+ * the caller frees with mem_free; NULL otherwise, also on failure. */
+enum status model_source_load_tensor(const struct model_source *source, const char *name,
+                                     struct tensor *out, void **memory);
 /* Finds the tensor's index, for model_source_tensor_at. */
 enum status model_source_find_tensor(const struct model_source *source, const char *name,
                                      uint32_t *out);
 uint32_t model_source_tensor_count(const struct model_source *source);
-/* Tensor `index` (below the count) in the file's order; `name` may be NULL. */
+/* Tensor `index` (below the count) in the source's order, as from model_source_get_tensor. `name`
+ * may be NULL. */
 void model_source_tensor_at(const struct model_source *source, uint32_t index, struct slice *name,
                             struct tensor *out);

@@ -25,13 +25,12 @@ static void open_tables(struct model_run *run)
         run->page_tables[s] = run->page_ids + (size_t)s * run->pages_each;
 }
 
-static enum status open_all(struct model_run *run, const struct gguf *gguf,
+static enum status open_all(struct model_run *run, const struct model_source *source,
                             const struct model_run_options *options)
 {
-    const struct model_source source = {.gguf = gguf};
     struct model_config config;
     struct model_share whole;
-    TRY(model_config_read(&config, &source));
+    TRY(model_config_read(&config, source));
     TRY(model_share_of(&whole, &config, 0, 1));
     TRY(kernels_create(&run->kernels,
                        &(struct kernels_options){.isa = options->isa,
@@ -42,7 +41,7 @@ static enum status open_all(struct model_run *run, const struct gguf *gguf,
                                                 .logit_rows_max = options->rows_max,
                                                 .context = options->context,
                                                 .weights = options->weights};
-    TRY(model_open_share(&run->model, run->kernels, &source, &model_options, &whole));
+    TRY(model_open_share(&run->model, run->kernels, source, &model_options, &whole));
     TRY(kernels_kv_layout(run->kernels, options->kv_type, PAGE_TOKENS, config.layers,
                           config.kv_heads, config.head_dim, &run->layout));
     run->rows_max = options->rows_max;
@@ -69,9 +68,15 @@ static enum status open_all(struct model_run *run, const struct gguf *gguf,
 enum status model_run_open(struct model_run *run, const struct gguf *gguf,
                            const struct model_run_options *options)
 {
+    return model_run_open_source(run, &(struct model_source){.gguf = gguf}, options);
+}
+
+enum status model_run_open_source(struct model_run *run, const struct model_source *source,
+                                  const struct model_run_options *options)
+{
     memset(run, 0, sizeof *run);
     ASSERT(options->rows_max <= MODEL_RUN_ROWS);
-    enum status status = open_all(run, gguf, options);
+    enum status status = open_all(run, source, options);
     if (status != STATUS_OK)
         model_run_close(run);
     return status;

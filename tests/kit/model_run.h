@@ -39,6 +39,9 @@ struct model_run_options {
 /* Opens all, or returns the first failure and holds nothing. */
 enum status model_run_open(struct model_run *run, const struct gguf *gguf,
                            const struct model_run_options *options);
+/* The same with any source, which must stay open for as long. */
+enum status model_run_open_source(struct model_run *run, const struct model_source *source,
+                                  const struct model_run_options *options);
 void model_run_close(struct model_run *run);
 
 /* Runs one batch of any rows. Returns logits [rows][vocab] of all of them, or of those in

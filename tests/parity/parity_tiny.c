@@ -1,8 +1,9 @@
 /* parity_tiny: generated models of every architecture against transformers and llama.cpp.
  *
- * usage: parity_tiny files | ref | mutants | bits [model]
+ * usage: parity_tiny files | ref | folders | mutants | bits [model]
  *   files    keys and tensors of the kit's GGUF files, equal to those of llama.cpp's converter
  *   ref      log-probabilities of the table `ref`, within 1e-4 of those of transformers
+ *   folders  the same of Hugging Face directories whose config.json transformers wrote
  *   mutants  one thing about a model changed: at least 20 times that bound from its golden
  *   bits     logits of fast tables: equal bits to those of ref_int8, over batches of 1 to 32 rows,
  *            chunks and threads; two tables for each model, all with BANYAN_TEST_ALL
@@ -18,6 +19,7 @@
 #include "config/base/rng.h"
 #include "tests/kit/model_run.h"
 #include "tests/kit/rounds.h"
+#include "tests/kit/tiny_folder.h"
 #include "tests/parity/tiny_golden.h"
 #include "tests/parity/tiny_mutant.h"
 
@@ -210,6 +212,41 @@ static bool check_ref(const struct tiny_model *model)
     bool is_near = difference <= BOUND;
     printf("{\"check\":\"ref\",\"model\":\"%s\",\"positions\":%u,\"difference\":%.2e%s}\n",
            model->name, golden.positions, difference, is_near ? "" : ",\"broken\":true");
+    tiny_golden_close(&golden);
+    return is_near;
+}
+
+/* --- folders --- */
+
+static bool check_folder(const struct tiny_model *model)
+{
+    struct tiny_golden golden;
+    struct hf_writer folder;
+    struct model_source source;
+    struct model_run run;
+    tiny_golden_open(&golden, model);
+    char *config = json_dumps(json_object_get(golden.json, "config"), 0);
+    hf_writer_init(&folder);
+    tiny_folder_write(&folder, model, 2, TINY_SPELLING_NEW);
+    hf_writer_file(&folder, "config.json", slice_of(config));
+    const struct model_run_options options = {.isa = "ref",
+                                              .threads = 1,
+                                              .kv_type = KV_TYPE_F32,
+                                              .rows_max = ROWS,
+                                              .sequences = 1,
+                                              .tokens_max = ROWS};
+    if (model_source_open(&source, folder.path) != STATUS_OK ||
+        model_run_open_source(&run, &source, &options) != STATUS_OK)
+        die(model->name, "opening the directory");
+    const float *logits = model_run_chunk(&run, 0, 0, golden.tokens, TINY_GOLDEN_TOKENS);
+    const double difference = tiny_golden_difference(&golden, logits);
+    const bool is_near = difference <= BOUND;
+    printf("{\"check\":\"folders\",\"model\":\"%s\",\"positions\":%u,\"difference\":%.2e%s}\n",
+           model->name, golden.positions, difference, is_near ? "" : ",\"broken\":true");
+    model_run_close(&run);
+    model_source_close(&source);
+    hf_writer_deinit(&folder);
+    free(config);
     tiny_golden_close(&golden);
     return is_near;
 }
@@ -539,10 +576,12 @@ int main(int argc, char **argv)
         return check_all(check_file);
     if (argc >= 2 && strcmp(argv[1], "ref") == 0)
         return check_all(check_ref);
+    if (argc >= 2 && strcmp(argv[1], "folders") == 0)
+        return check_all(check_folder);
     if (argc >= 2 && strcmp(argv[1], "mutants") == 0)
         return check_mutants();
     if (argc >= 2 && strcmp(argv[1], "bits") == 0)
         return check_all(check_bits);
-    fprintf(stderr, "usage: parity_tiny files | ref | mutants | bits [model]\n");
+    fprintf(stderr, "usage: parity_tiny files | ref | folders | mutants | bits [model]\n");
     return 2;
 }

@@ -1,0 +1,83 @@
+#include "engine/models/hf_model.h"
+
+#include "config/base/limits_files.h"
+#include "config/base/mem.h"
+#include "engine/models/hf_folder.h"
+
+struct hf_model {
+    struct hf_config config;
+    struct gguf_keys written;
+    struct gguf *keys;
+    struct hf_shards *shards;
+    struct hf_tensors *tensors;
+};
+
+/* Reads a JSON file of the directory; `text` must outlive `out`. */
+static enum status open_json(int folder, const char *name, struct buffer *text,
+                             struct json_read *out)
+{
+    const struct json_read_limits limits = {.depth = LIMIT_CONFIG_DEPTH,
+                                            .values = LIMIT_CONFIG_VALUES};
+    TRY(hf_folder_read(folder, name, LIMIT_CONFIG_BYTES, text));
+    const enum status status = json_read(out, buffer_slice(text), &limits);
+    if (status == STATUS_INVALID || status == STATUS_LIMIT)
+        FAIL(STATUS_CORRUPT, "%s: %s", name, status_note()->message);
+    return status;
+}
+
+static enum status open_config(struct hf_model *model, int folder)
+{
+    struct json_read json = {0};
+    struct buffer text;
+    enum status status = open_json(folder, "config.json", &text, &json);
+    if (status == STATUS_OK)
+        status = hf_config_read(&model->config, &json, &model->written);
+    json_read_free(&json);
+    buffer_deinit(&text);
+    return status;
+}
+
+enum status hf_model_open(struct hf_model **out, int folder)
+{
+    enum status status = STATUS_OK;
+    struct hf_model *model = mem_zalloc(1, sizeof *model);
+    *out = NULL;
+    if (model == NULL)
+        FAIL(STATUS_NO_MEMORY, "model directory: no memory");
+    gguf_keys_init(&model->written);
+    TRY_OUT(open_config(model, folder));
+    TRY_OUT(gguf_keys_finish(&model->written, &model->keys));
+    TRY_OUT(hf_shards_open(&model->shards, folder));
+    TRY_OUT(hf_tensors_open(&model->tensors, &model->config, model->shards));
+    *out = model;
+    model = NULL;
+out:
+    hf_model_close(model);
+    return status;
+}
+
+void hf_model_close(struct hf_model *model)
+{
+    if (model == NULL)
+        return;
+    hf_tensors_close(model->tensors);
+    hf_shards_close(model->shards);
+    gguf_close(model->keys);
+    gguf_keys_deinit(&model->written);
+    mem_free(model);
+}
+
+void hf_model_forget(const struct hf_model *model)
+{
+    hf_shards_forget(model->shards);
+}
+
+const struct gguf *hf_model_keys(const struct hf_model *model)
+{
+    return model->keys;
+}
+
+const struct hf_tensors *hf_model_tensors(const struct hf_model *model)
+{
+    return model->tensors;
+}
