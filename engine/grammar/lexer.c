@@ -6,6 +6,7 @@
 #include "config/base/hash.h"
 #include "config/base/mem.h"
 #include "engine/grammar/grammar_fuel.h"
+#include "engine/grammar/regex_node.h"
 
 enum { BUCKETS = 2048, BLOCK_BYTES = 16 * 1024, FIRST_STATE = 1 };
 
@@ -28,6 +29,8 @@ struct lexer_fill {
     struct lexer_pair *pairs; /* scratch: [lexeme_count] */
     struct block *blocks;
     uint32_t state_count;
+    uint32_t chars[LIMIT_TOKEN_CLASSES]; /* classes of the pool */
+    uint32_t char_count;
     uint8_t first[256];                /* a byte of each class */
     _Atomic uint32_t buckets[BUCKETS]; /* states by hash of their pairs; 0 ends a list */
     _Atomic size_t bytes;
@@ -114,6 +117,17 @@ static bool make_chunk(struct lexer *lexer)
     return true;
 }
 
+/* The run of a regex, with the lexer's own number of its class. */
+static struct regex_run find_run(const struct lexer_fill *fill, regex_node_id node)
+{
+    struct regex_run run = regex_run_of(fill->regexes, node);
+    uint32_t chars = 0;
+    while (chars < fill->char_count && fill->chars[chars] != run.chars)
+        chars++;
+    run.chars = chars < fill->char_count ? chars : REGEX_RUN_NONE;
+    return run;
+}
+
 /* Fills in what follows from the pairs. */
 static bool describe(struct lexer_fill *fill, struct lexer_state *state)
 {
@@ -125,7 +139,7 @@ static bool describe(struct lexer_fill *fill, struct lexer_state *state)
         bool is_lazy = fill->lexemes[pair->lexeme].is_lazy;
         has_lazy = has_lazy || is_lazy;
         is_final = is_final && pair->node == REGEX_EMPTY;
-        struct regex_run run = regex_run_of(fill->regexes, pair->node);
+        struct regex_run run = find_run(fill, pair->node);
         if (run.chars != REGEX_RUN_NONE &&
             (state->run.chars == REGEX_RUN_NONE || run.max > state->run.max))
             state->run = run;
@@ -202,6 +216,8 @@ static enum status find_classes(struct lexer *lexer, uint32_t count)
         roots[i] = fill->lexemes[i].regex;
         ASSERT(!regex_is_nullable(fill->regexes, roots[i]));
     }
+    fill->char_count =
+        regex_chars_repeated(fill->regexes, roots, count, fill->chars, LIMIT_TOKEN_CLASSES);
     lexer->classes = regex_pool_classes(fill->regexes, roots, count, lexer->class_of, fill->first);
     mem_free(roots);
     return regex_pool_status(fill->regexes);
@@ -423,10 +439,11 @@ uint32_t lexer_fill(struct lexer *lexer, uint32_t state, uint32_t class)
 
 uint32_t lexer_char_count(const struct lexer *lexer)
 {
-    return regex_chars_count(lexer->fill->regexes);
+    return lexer->fill->char_count;
 }
 
 const struct regex_range *lexer_chars(const struct lexer *lexer, uint32_t chars, uint32_t *count)
 {
-    return regex_chars_of(lexer->fill->regexes, chars, count);
+    ASSERT(chars < lexer->fill->char_count);
+    return regex_chars_of(lexer->fill->regexes, lexer->fill->chars[chars], count);
 }

@@ -49,7 +49,8 @@ struct lexer_state {
     uint32_t end_count;
     uint32_t flags;
     uint32_t next_in_bucket;
-    struct regex_run run; /* the longest of a pair; none where a lexeme is lazy */
+    struct regex_run
+        run; /* `chars` is for lexer_chars; the longest of a pair; none where a lexeme is lazy */
 };
 
 struct lexer_fill; /* what filling works with */
@@ -134,6 +135,7 @@ static inline struct regex_run lexer_run(const struct lexer *lexer, uint32_t sta
     return lexer_state_at(lexer, state)->run;
 }
 
-/* The classes of lexer_run. They do not change. */
+/* The classes of lexer_run: large ones that lexemes repeat, at most LIMIT_TOKEN_CLASSES. They do not
+ * change. */
 uint32_t lexer_char_count(const struct lexer *lexer);
 const struct regex_range *lexer_chars(const struct lexer *lexer, uint32_t chars, uint32_t *count);

@@ -224,6 +224,55 @@ void regex_chars_written(struct regex_pool *pool, const struct byte_set *plain, 
     mem_free(kept);
 }
 
+static bool is_large(const struct regex_pool *pool, uint32_t chars)
+{
+    uint32_t count, characters = 0;
+    const struct regex_range *ranges = regex_chars_of(pool, chars, &count);
+    for (uint32_t i = 0; i < count; i++)
+        characters += ranges[i].last - ranges[i].first + 1;
+    return characters >= REGEX_CHARS_LARGE;
+}
+
+/* Adds the class of a repetition, if it is new. Returns how many there are. */
+static uint32_t add_repeated(const struct regex_pool *pool, const struct regex_node *node,
+                             uint32_t *chars, uint32_t used, uint32_t capacity)
+{
+    uint32_t of = node->op == REGEX_OP_REP ? pool->nodes[node->a].chars : REGEX_RUN_NONE;
+    if (of == REGEX_RUN_NONE || used == capacity || !is_large(pool, of))
+        return used;
+    for (uint32_t i = 0; i < used; i++)
+        if (chars[i] == of)
+            return used;
+    chars[used] = of;
+    return used + 1;
+}
+
+uint32_t regex_chars_repeated(struct regex_pool *pool, const regex_node_id *roots, size_t count,
+                              uint32_t *chars, uint32_t capacity)
+{
+    uint32_t base = pool->top, used = 0, call = regex_call(pool);
+    for (size_t i = count; i > 0; i--)
+        regex_push(pool, roots[i - 1]);
+    while (pool->top > base && regex_spend(pool, 1)) {
+        regex_node_id id = pool->stack[--pool->top];
+        struct regex_node node = pool->nodes[id];
+        if (node.call == call)
+            continue;
+        pool->nodes[id].call = call;
+        used = add_repeated(pool, &node, chars, used, capacity);
+        bool is_many = node.op == REGEX_OP_OR || node.op == REGEX_OP_AND;
+        if (node.op == REGEX_OP_CAT)
+            regex_push(pool, node.b);
+        if (node.op == REGEX_OP_CAT || node.op == REGEX_OP_NOT || node.op == REGEX_OP_REP)
+            regex_push(pool, node.a);
+        for (uint32_t i = 0; is_many && i < node.b; i++)
+            regex_push(pool, pool->children[node.a + i]);
+    }
+    pool->top = base;
+    (void)regex_call(pool);
+    return used;
+}
+
 /* --- runs --- */
 
 /* Bytes with which a text of the node may begin, or more. The depth of nodes bounds the recursion. */

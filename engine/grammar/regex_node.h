@@ -100,3 +100,8 @@ uint32_t regex_call(struct regex_pool *pool);
  * still holds each by itself. */
 void regex_chars_written(struct regex_pool *pool, const struct byte_set *plain, regex_node_id from,
                          regex_node_id to);
+/* Writes the classes of repetitions below the roots, those of at least REGEX_CHARS_LARGE characters,
+ * and returns their number, at most `capacity`. */
+enum { REGEX_CHARS_LARGE = 24 };
+uint32_t regex_chars_repeated(struct regex_pool *pool, const regex_node_id *roots, size_t count,
+                              uint32_t *chars, uint32_t capacity);
