@@ -13,11 +13,13 @@ enum { COLUMN_ID, COLUMN_AT, COLUMN_TEXTS, TEXTS = 7, COLUMN_NUMBERS = COLUMN_TE
 static const char *const forward_sql =
     "select id, at_us, request_id, tenant_id, key_id, model, route, service_class, finish, "
     "http_code, prompt_tokens, cached_tokens, completion_tokens, cost_nano, is_estimated, "
-    "queue_us, prefill_us, decode_us, total_us from requests where id > ?1 order by id";
+    "queue_us, prefill_us, decode_us, total_us, reasoning_tokens from requests where id > ?1 "
+    "order by id";
 static const char *const backward_sql =
     "select id, at_us, request_id, tenant_id, key_id, model, route, service_class, finish, "
     "http_code, prompt_tokens, cached_tokens, completion_tokens, cost_nano, is_estimated, "
-    "queue_us, prefill_us, decode_us, total_us from requests where id < ?1 order by id desc";
+    "queue_us, prefill_us, decode_us, total_us, reasoning_tokens from requests where id < ?1 "
+    "order by id desc";
 
 static bool words_have(const struct ledger_usage_words *words, sqlite3_stmt *statement, int column)
 {
@@ -58,8 +60,8 @@ static void row_texts(sqlite3_stmt *statement, struct ledger_row *row)
 
 static void row_read(sqlite3_stmt *statement, struct ledger_row *row)
 {
-    int64_t numbers[10];
-    for (int i = 0; i < 10; i++)
+    int64_t numbers[11];
+    for (int i = 0; i < 11; i++)
         numbers[i] = sqlite3_column_int64(statement, COLUMN_NUMBERS + i);
     *row = (struct ledger_row){.sequence = sqlite3_column_int64(statement, COLUMN_ID),
                                .at_us = sqlite3_column_int64(statement, COLUMN_AT),
@@ -72,7 +74,8 @@ static void row_read(sqlite3_stmt *statement, struct ledger_row *row)
                                .queue_us = numbers[6],
                                .prefill_us = numbers[7],
                                .decode_us = numbers[8],
-                               .total_us = numbers[9]};
+                               .total_us = numbers[9],
+                               .reasoning_tokens = (uint32_t)numbers[10]};
     row_texts(statement, row);
 }
 

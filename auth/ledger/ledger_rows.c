@@ -53,6 +53,8 @@ static const char *const ledger_steps[] = {
     /* Older rows cost nothing, because there were no prices. */
     "alter table requests add column cost_nano integer not null default 0;"
     "alter table usage_minutes add column cost_nano integer not null default 0;",
+
+    "alter table requests add column reasoning_tokens integer not null default 0;",
 };
 
 /* The sums of a transaction's rows, by the group in usage_minutes that they are added to. A batch
@@ -82,7 +84,7 @@ enum statement {
 static const char *const statement_sql[STATEMENTS] = {
     "begin immediate",
     "commit",
-    "insert into requests values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "insert into requests values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "insert into usage_minutes values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set"
     " requests = requests + excluded.requests,"
     " prompt_tokens = prompt_tokens + excluded.prompt_tokens,"
@@ -262,15 +264,15 @@ enum status ledger_rows_add(struct ledger_rows *rows, const struct ledger_row *r
     sqlite3_stmt *statement = rows->statements[STATEMENT_ROW];
     const char *const texts[] = {row->request_id, row->tenant_id,     row->key_id, row->model,
                                  row->route,      row->service_class, row->finish};
-    const int64_t numbers[] = {row->http_code,         row->prompt_tokens, row->cached_tokens,
-                               row->completion_tokens, row->is_estimated,  row->queue_us,
-                               row->prefill_us,        row->decode_us,     row->total_us,
-                               row->cost_nano};
+    const int64_t numbers[] = {row->http_code,         row->prompt_tokens,   row->cached_tokens,
+                               row->completion_tokens, row->is_estimated,    row->queue_us,
+                               row->prefill_us,        row->decode_us,       row->total_us,
+                               row->cost_nano,         row->reasoning_tokens};
     int failed = sqlite3_bind_int64(statement, 1, (edge_id << SEQUENCE_BITS) + rows->sequence_next);
     failed |= sqlite3_bind_int64(statement, 2, row->at_us);
     for (int i = 0; i < 7; i++)
         failed |= bind_text(statement, 3 + i, texts[i]);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 11; i++)
         failed |= sqlite3_bind_int64(statement, 10 + i, numbers[i]);
     if (failed != 0)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the ledger");

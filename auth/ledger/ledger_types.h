@@ -34,6 +34,7 @@ struct ledger_row {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
+    uint32_t reasoning_tokens; /* of these */
     int64_t cost_nano; /* set when the row is written, by the prices of that moment */
     bool is_estimated;
     int64_t queue_us;

@@ -119,6 +119,7 @@ struct engine_report {
     uint32_t cached_host_tokens;
     uint32_t pinned_pages;      /* by a published prompt */
     uint32_t completion_tokens; /* of all choices */
+    uint32_t reasoning_tokens;  /* of these; set by the consumer, who splits answers */
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;

@@ -167,11 +167,20 @@ static struct final_record job_record(const struct face_job *job,
     return record;
 }
 
+static uint32_t job_reasoning(const struct face_job *job)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < job->choice_count; i++)
+        sum += job->choices[i].reasoning_tokens;
+    return sum;
+}
+
 /* Writes the counts to the ring. It is called before a frame is written, so that everything that a
  * client has seen is counted, even if this process is killed. */
 static void job_count(struct face_job *job)
 {
     job->so_far.completion_tokens = job_tokens(job);
+    job->so_far.reasoning_tokens = job_reasoning(job);
     if (job->place == FINAL_RING_NONE)
         return;
     const struct final_counts counts = final_ring_counts(&job->so_far);
@@ -263,6 +272,7 @@ static void job_finish(struct face_job *job)
     if (is_refused && !job->has_started)
         face_forget_id(job->face, slice_of(job->trusted.request_id));
     if ((job->has_started || is_given_up) && !is_refused) {
+        job->report.reasoning_tokens = job_reasoning(job);
         struct final_record record = job_record(job, &job->report);
         final_ring_end(job->face->finals, job->place, &record);
         job->place = FINAL_RING_NONE;

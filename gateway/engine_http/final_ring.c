@@ -482,6 +482,9 @@ bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct fi
     *out = ring->slots[first % header->capacity];
     out->request_id[sizeof out->request_id - 1] = '\0';
     out->service_class[sizeof out->service_class - 1] = '\0';
+    /* Older engines left this member undefined. */
+    if (out->report.reasoning_tokens > out->report.completion_tokens)
+        out->report.reasoning_tokens = 0;
     if ((unsigned)out->report.finish > ENGINE_FINISH_ERROR)
         out->report.finish = ENGINE_FINISH_ERROR;
     return true;
@@ -520,6 +523,7 @@ struct final_counts final_ring_counts(const struct engine_report *report)
     return (struct final_counts){.prompt_tokens = report->prompt_tokens,
                                  .cached_tokens = report->cached_tokens,
                                  .completion_tokens = report->completion_tokens,
+                                 .reasoning_tokens = report->reasoning_tokens,
                                  .queue_us = report->queue_us,
                                  .prefill_us = report->prefill_us,
                                  .decode_us = report->decode_us,
@@ -547,9 +551,11 @@ void final_ring_render(const struct final_ring *ring, const struct final_record 
     buffer_append_json_string(out, slice_of(final_ring_model(ring, record->sequence)));
     buffer_printf(out,
                   ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
-                  "\"completion_tokens\":%u,\"finish_reason\":\"%s\",\"estimated\":false,",
+                  "\"completion_tokens\":%u,\"reasoning_tokens\":%u,\"finish_reason\":\"%s\","
+                  "\"estimated\":false,",
                   (long long)record->at_us, report->prompt_tokens, report->cached_tokens,
-                  report->completion_tokens, engine_finish_name(report->finish));
+                  report->completion_tokens, report->reasoning_tokens,
+                  engine_finish_name(report->finish));
     buffer_printf(out,
                   "\"queue_us\":%lld,\"prefill_us\":%lld,\"decode_us\":%lld,\"preemptions\":%u,"
                   "\"swapped_pages\":%u,\"swap_us\":%lld",

@@ -44,6 +44,7 @@ struct final_counts {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
+    uint32_t reasoning_tokens; /* nothing in files of engines that did not count it */
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;

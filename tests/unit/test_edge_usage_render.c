@@ -179,6 +179,7 @@ static void test_requests(void **state)
                              .prompt_tokens = 5,
                              .cached_tokens = 2,
                              .completion_tokens = 3,
+                             .reasoning_tokens = 1,
                              .cost_nano = 9,
                              .is_estimated = true,
                              .queue_us = 1,
@@ -195,7 +196,8 @@ static void test_requests(void **state)
                    "\"request_id\":\"req_1\",\"tenant_id\":\"tnt_1\",\"key_id\":\"key_1\","
                    "\"model\":\"m\",\"route\":\"/v1/completions\",\"class\":\"batch\","
                    "\"finish\":\"stop\",\"http_code\":200,\"input_tokens\":5,"
-                   "\"input_cached_tokens\":2,\"output_tokens\":3,\"is_estimated\":true,"
+                   "\"input_cached_tokens\":2,\"output_tokens\":3,\"output_reasoning_tokens\":1,"
+                   "\"is_estimated\":true,"
                    "\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,\"total_us\":4,"
                    "\"cost_nano\":9,\"currency\":\"usd\"}],\"first_id\":\"row_281474976710657\","
                    "\"last_id\":\"row_281474976710659\",\"has_more\":true}");

@@ -268,6 +268,7 @@ static void test_the_frame_has_every_member(void **state)
         .report = {.prompt_tokens = 1,
                    .cached_tokens = 2,
                    .completion_tokens = 3,
+                   .reasoning_tokens = 2,
                    .queue_us = 4,
                    .prefill_us = 5,
                    .decode_us = 6,
@@ -284,7 +285,7 @@ static void test_the_frame_has_every_member(void **state)
         "{\"protocol\":1,\"request_id\":\"req_a\\\"b\",\"record_seq\":7,"
         "\"tenant\":\"ab000000000000000000000000000001\",\"key\":null,"
         "\"route\":\"/v1/completions\",\"class\":\"standard\",\"model\":\"m\\\"1\",\"at_us\":99,"
-        "\"prompt_tokens\":1,\"cached_tokens\":2,\"completion_tokens\":3,"
+        "\"prompt_tokens\":1,\"cached_tokens\":2,\"completion_tokens\":3,\"reasoning_tokens\":2,"
         "\"finish_reason\":\"stop\",\"estimated\":false,\"queue_us\":4,"
         "\"prefill_us\":5,\"decode_us\":6,\"preemptions\":0,\"swapped_pages\":0,"
         "\"swap_us\":0}");

@@ -269,6 +269,8 @@ static enum status record_final(const json_t *record, struct edge_final *out, in
     out->prompt_tokens = (uint32_t)number[1];
     out->cached_tokens = (uint32_t)number[2];
     out->completion_tokens = (uint32_t)number[3];
+    if (record_number(record, "reasoning_tokens", number[3], &number[0])) /* else none is told */
+        out->reasoning_tokens = (uint32_t)number[0];
     out->is_estimated = json_is_true(json_object_get(record, "estimated"));
     return STATUS_OK;
 }

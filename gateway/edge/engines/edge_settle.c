@@ -28,6 +28,7 @@ void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
     row->prompt_tokens = final->prompt_tokens;
     row->cached_tokens = final->cached_tokens;
     row->completion_tokens = final->completion_tokens;
+    row->reasoning_tokens = final->reasoning_tokens;
     row->is_estimated = final->is_estimated;
     row->queue_us = final->queue_us;
     row->prefill_us = final->prefill_us;

@@ -32,6 +32,7 @@ enum record_field {
     PROMPT_TOKENS,
     CACHED_TOKENS,
     COMPLETION_TOKENS,
+    REASONING_TOKENS, /* engines before they counted it do not send it */
     QUEUE_US,
     PREFILL_US,
     DECODE_US,
@@ -58,6 +59,7 @@ static const struct json_scan_field record_names[RECORD_FIELDS] = {
     [PROMPT_TOKENS] = {.name = "prompt_tokens"},
     [CACHED_TOKENS] = {.name = "cached_tokens"},
     [COMPLETION_TOKENS] = {.name = "completion_tokens"},
+    [REASONING_TOKENS] = {.name = "reasoning_tokens"},
     [QUEUE_US] = {.name = "queue_us"},
     [PREFILL_US] = {.name = "prefill_us"},
     [DECODE_US] = {.name = "decode_us"},
@@ -134,10 +136,12 @@ static enum status final_read_explained(const struct json_scan_field *fields,
 static enum status final_read(struct slice data, struct edge_final *out)
 {
     struct json_scan_field fields[RECORD_FIELDS];
-    int64_t number[2] = {0};
+    int64_t number[3] = {0};
     TRY(record_read(data, fields, out));
     TRY(record_number(&fields[RECORD_SEQ], INT64_MAX, &number[0]));
     TRY(record_number(&fields[COMPLETION_TOKENS], INT32_MAX, &number[1]));
+    if (fields[REASONING_TOKENS].value.bytes != NULL)
+        TRY(record_number(&fields[REASONING_TOKENS], number[1], &number[2]));
     TRY(record_number(&fields[PREFILL_US], INT64_MAX, &out->prefill_us));
     TRY(record_number(&fields[DECODE_US], INT64_MAX, &out->decode_us));
     struct json_value finish = fields[FINISH_REASON].value;
@@ -149,6 +153,7 @@ static enum status final_read(struct slice data, struct edge_final *out)
     memcpy(out->finish, word, strlen(word) + 1);
     out->record_seq = (uint64_t)number[0];
     out->completion_tokens = (uint32_t)number[1];
+    out->reasoning_tokens = (uint32_t)number[2];
     json_scan_bool(fields[ESTIMATED].value, &out->is_estimated);
     return final_read_explained(fields, out);
 }
@@ -294,7 +299,9 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
     buffer_append_number(out, (uint64_t) final->prompt_tokens + final->completion_tokens);
     buffer_append_text(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
     buffer_append_number(out, final->cached_tokens);
-    buffer_append_text(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":0}");
+    buffer_append_text(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":");
+    buffer_append_number(out, final->reasoning_tokens);
+    buffer_append_char(out, '}');
     if (final->is_explained)
         append_explained(out, final);
     buffer_append_char(out, '}');

@@ -40,6 +40,7 @@ struct edge_final {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
+    uint32_t reasoning_tokens; /* of these */
     char finish[EDGE_STREAM_WORD_BYTES];
     char model[LIMIT_NAME_BYTES]; /* the engine's name of the model that ran; "": not told yet */
     bool is_estimated;            /* the counts are what the edge has seen of the stream */

@@ -232,12 +232,13 @@ static void requests_row(const struct ledger_row *row, const char *currency, str
     render_text("finish", true, row->finish, out);
     buffer_printf(out,
                   ",\"http_code\":%d,\"input_tokens\":%u,\"input_cached_tokens\":%u,"
-                  "\"output_tokens\":%u,\"is_estimated\":%s,\"queue_us\":%lld,\"prefill_us\":%lld,"
-                  "\"decode_us\":%lld,\"total_us\":%lld,\"cost_nano\":%lld",
+                  "\"output_tokens\":%u,\"output_reasoning_tokens\":%u,\"is_estimated\":%s,"
+                  "\"queue_us\":%lld,\"prefill_us\":%lld,\"decode_us\":%lld,\"total_us\":%lld,"
+                  "\"cost_nano\":%lld",
                   row->http_code, row->prompt_tokens, row->cached_tokens, row->completion_tokens,
-                  row->is_estimated ? "true" : "false", (long long)row->queue_us,
-                  (long long)row->prefill_us, (long long)row->decode_us, (long long)row->total_us,
-                  (long long)row->cost_nano);
+                  row->reasoning_tokens, row->is_estimated ? "true" : "false",
+                  (long long)row->queue_us, (long long)row->prefill_us, (long long)row->decode_us,
+                  (long long)row->total_us, (long long)row->cost_nano);
     render_currency(currency, out);
     buffer_append_char(out, '}');
 }
