@@ -35,7 +35,7 @@ struct ledger_row {
     uint32_t cached_tokens;
     uint32_t completion_tokens;
     uint32_t reasoning_tokens; /* of these */
-    int64_t cost_nano; /* set when the row is written, by the prices of that moment */
+    int64_t cost_nano;         /* set when the row is written, by the prices of that moment */
     bool is_estimated;
     int64_t queue_us;
     int64_t prefill_us;

@@ -48,6 +48,9 @@ void answer_format_find(struct answer_model *out, struct slice chat_template, bo
     *out = (struct answer_model){.format = format};
     out->has_reasoning =
         format->body == ANSWER_HARMONY || (close != NULL && find_holds(chat_template, close));
+    out->reads_effort = find_holds(chat_template, "reasoning_effort");
+    out->reads_thinking = find_holds(chat_template, "enable_thinking");
+    out->reads_verbosity = find_holds(chat_template, "verbosity");
     for (size_t i = 0; i < ANSWER_MARKS; i++)
         out->tokens[i] = VOCAB_NONE;
     for (uint32_t id = 0; vocab != NULL && id < vocab_size(vocab); id++) {

@@ -57,6 +57,10 @@ struct answer_format {
 struct answer_model {
     const struct answer_format *format;
     bool has_reasoning; /* the template knows the mark that ends reasoning */
+    /* Variables that the template reads. */
+    bool reads_effort;    /* reasoning_effort */
+    bool reads_thinking;  /* enable_thinking */
+    bool reads_verbosity; /* verbosity */
     /* Marks that are control tokens of the model; VOCAB_NONE: the mark is found in the text. */
     uint32_t tokens[ANSWER_MARKS];
 };

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "config/base/limits.h"
+#include "config/base/limits_tools.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
 
@@ -68,6 +69,9 @@ struct engine_request {
     struct engine_sampling sampling;
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;
+    bool shows_stop;                         /* the text ends with the stop string, not before it */
+    uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* end the answer as end tokens do */
+    uint32_t stop_token_count;
     bool ignore_end;       /* continue after an end token (bench, tests) */
     bool shows_control;    /* control tokens by name, in echo and answer; never the end token */
     bool wants_marks;      /* engine_event.is_mark for control tokens that are marks */

@@ -387,6 +387,13 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
         if (asked->stop[i].length < 1 || asked->stop[i].length > LIMIT_STOP_BYTES)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop", "a stop string has from 1 to %d bytes",
                        LIMIT_STOP_BYTES);
+    if (asked->stop_token_count > LIMIT_STOP_TOKENS)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop_token_ids", "at most %d stop tokens",
+                   LIMIT_STOP_TOKENS);
+    for (uint32_t i = 0; i < asked->stop_token_count; i++)
+        if (asked->stop_tokens[i] >= vocab)
+            FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop_token_ids", "the model has no token %u",
+                       asked->stop_tokens[i]);
     for (uint32_t i = 0; i < asked->stop_count; i++)
         if (!utf8_is_valid(asked->stop[i].bytes, asked->stop[i].length))
             FAIL_PARAM(STATUS_INVALID, "stop", "a stop string is not valid UTF-8");

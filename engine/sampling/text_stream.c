@@ -25,6 +25,7 @@ enum status text_stream_init(struct text_stream *stream, const struct slice *sto
         FAIL(STATUS_INVALID, "more than %d stop strings", LIMIT_STOP_STRINGS);
     stream->stop_count = stop_count;
     stream->is_stopped = false;
+    stream->shows_stop = false;
     stream->shown = 0;
     stream->length = 0;
     stream->offset = 0;
@@ -57,7 +58,8 @@ static bool push_byte(struct text_stream *stream, char byte)
         if (matched == stop->length && matched > cut)
             cut = matched;
     }
-    stream->length -= cut;
+    if (!stream->shows_stop)
+        stream->length -= cut;
     stream->is_stopped = cut > 0;
     return cut == 0;
 }

@@ -35,6 +35,7 @@ struct text_stream_stop {
 struct text_stream {
     uint32_t stop_count;
     bool is_stopped;
+    bool shows_stop; /* set after init: a stop string is not removed */
     uint32_t shown;  /* bytes at the start of `text` that the last call returned */
     uint32_t length; /* bytes in `text` */
     uint64_t offset; /* of the last token, in characters */
@@ -56,8 +57,8 @@ void text_stream_follow(struct text_stream *stream, struct slice last);
  * valid until the next call on this stream: whole characters as text_decode makes them, without
  * anything that could still become part of a stop string. A hidden token gives no text and
  * changes nothing. When the first stop string is complete (of several that end at the same byte,
- * the longest), the slice is the text before it, text_stream_is_stopped is true, and what
- * follows is dropped. */
+ * the longest), the slice is the text before it, or with shows_stop the text with it;
+ * text_stream_is_stopped is true, and what follows is dropped. */
 struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bool is_hidden);
 
 /* Where the text of the token pushed last begins: the characters of this stream's text before it,

@@ -106,6 +106,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->is_throttled = false;
     sequence->last_token_us = 0;
     enum status status = text_stream_init(&sequence->text, asked->stop, asked->stop_count);
+    sequence->text.shows_stop = asked->shows_stop;
     ASSERT(status == STATUS_OK); /* ticket_check_asked has checked the stop strings */
     table->order[table->order_count++] = index;
     return index;

@@ -58,6 +58,14 @@ static void token_echo(struct step *step, uint32_t index)
     sequence->scored = UINT32_MAX;
 }
 
+static bool token_is_stop(const struct engine_request *asked, uint32_t token)
+{
+    uint32_t i = 0;
+    while (i < asked->stop_token_count && asked->stop_tokens[i] != token)
+        i++;
+    return i < asked->stop_token_count;
+}
+
 static bool token_is_mark(const struct step *step, uint32_t token)
 {
     uint32_t i = 0;
@@ -94,7 +102,7 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     record.top_count =
         drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
                     &record.logprob, top);
-    bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
+    bool is_end = (vocab_is_end(vocab, token) && !asked->ignore_end) || token_is_stop(asked, token);
     bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
     record.is_mark = asked->wants_marks && !is_end && token_is_mark(step, token);
     struct slice text =

@@ -7,6 +7,7 @@
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/dialect/ask_read.h"
+#include "gateway/dialect/ask_reasoning.h"
 #include "gateway/dialect/ask_tools.h"
 
 enum { COMPLETION_TOKENS_DEFAULT = 16 /* as the OpenAI schema says */, PATH_BYTES = 96 };
@@ -212,6 +213,8 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
         status = parse_relations(ask);
     if (status == STATUS_OK && dialect == ASK_CHAT)
         status = ask_tools_check(ask);
+    if (status == STATUS_OK && dialect == ASK_CHAT)
+        status = ask_reasoning_check(ask);
     if (status != STATUS_OK)
         ask_deinit(ask);
     return status;

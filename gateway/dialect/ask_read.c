@@ -223,6 +223,46 @@ enum status ask_read_stop(struct ask *ask, const struct ask_value *value)
     return STATUS_OK;
 }
 
+enum status ask_read_stop_tokens(struct ask *ask, const struct ask_value *value)
+{
+    for (size_t i = 0; i < json_array_size(value->json); i++) {
+        char path[PATH_BYTES];
+        int64_t id;
+        snprintf(path, sizeof path, "%s[%zu]", value->name, i);
+        TRY(ask_json_integer(json_array_get(value->json, i), path, 0, (int64_t)ask->model.vocab - 1,
+                             &id));
+        ask->engine.stop_tokens[ask->engine.stop_token_count++] = (uint32_t)id;
+    }
+    return STATUS_OK;
+}
+
+enum status ask_read_shows_stop(struct ask *ask, const struct ask_value *value)
+{
+    ask->engine.shows_stop = value->yes;
+    return STATUS_OK;
+}
+
+/* Clients send the value that has no effect. */
+enum status ask_read_repetition(struct ask *ask, const struct ask_value *value)
+{
+    (void)ask;
+    if (value->number != 1)
+        FAIL_PARAM(STATUS_UNSUPPORTED, value->name,
+                   "Unsupported value: 'repetition_penalty' must be 1 here; use "
+                   "'frequency_penalty' or 'presence_penalty'.");
+    return STATUS_OK;
+}
+
+enum status ask_read_tokens_min(struct ask *ask, const struct ask_value *value)
+{
+    (void)ask;
+    if (value->integer != 0)
+        FAIL_PARAM(STATUS_UNSUPPORTED, value->name,
+                   "Unsupported value: 'min_tokens' must be 0 here; 'ignore_eos' goes on to "
+                   "'max_tokens'.");
+    return STATUS_OK;
+}
+
 enum status ask_read_ignore_end(struct ask *ask, const struct ask_value *value)
 {
     ask->engine.ignore_end = value->yes;
@@ -400,5 +440,6 @@ enum status ask_read_template_values(struct ask *ask, const struct ask_value *va
                 FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': the name is reserved.", path);
         }
     }
-    return ask_block_json(value->json, &ask->blocks, &ask->engine.inputs.values);
+    ask->variables.given = value->json;
+    return STATUS_OK;
 }

@@ -48,12 +48,20 @@ struct ask_tools {
     struct buffer lines;
 };
 
+/* Variables of the template. */
+struct ask_variables {
+    const json_t *given; /* chat_template_kwargs; NULL: not given */
+    struct slice effort; /* reasoning_effort; empty: not given */
+    struct slice verbosity;
+};
+
 struct ask {
     enum ask_dialect dialect;
     json_t *root;
     void *blocks; /* ask_block; freed by deinit */
     struct ask_model model;
     struct ask_tools tools;
+    struct ask_variables variables;
     bool is_split; /* the answer is split into content, reasoning and calls */
     bool is_stream;
     bool has_stream_options;

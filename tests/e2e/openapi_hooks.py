@@ -45,6 +45,9 @@ def keep_relations(body):
         body["n"] = choices = 1
     if is_count(body.get("best_of"), 8):
         body["best_of"] = choices
+    ids = body.get("stop_token_ids")
+    if isinstance(ids, list) and all(isinstance(i, int) and i >= 0 for i in ids):
+        body["stop_token_ids"] = [i % VOCAB for i in ids]
     bias = body.get("logit_bias")
     if isinstance(bias, dict) and all(re.fullmatch("0|[1-9][0-9]{0,8}", key) for key in bias):
         body["logit_bias"] = {str(int(key) % VOCAB): value for key, value in bias.items()}

@@ -46,6 +46,26 @@ def test_no_tools(client):
     assert chat(client, [USER], tools=[]).choices == chat(client, [USER]).choices
 
 
+def test_ways_to_stop(client):
+    """A stop token ends the answer before its text; a stop string may be shown."""
+    def ask(**more):
+        return chat(client, [USER], extra_body={"return_token_ids": True, **more}).choices[0]
+
+    whole = ask()
+    cut = ask(stop_token_ids=[whole.token_ids[3]])
+    assert cut.finish_reason == "stop" and cut.token_ids == whole.token_ids[:4]
+    assert whole.message.content.startswith(cut.message.content)
+    word = whole.message.content[6:10]
+    hidden, shown = ask(stop=[word]), ask(stop=[word], include_stop_str_in_output=True)
+    assert shown.message.content == hidden.message.content + word
+    assert shown.finish_reason == hidden.finish_reason == "stop"
+
+
+def test_values_without_effect(client):
+    more = {"repetition_penalty": 1.0, "min_tokens": 0, "reasoning_effort": "none", "verbosity": "medium"}
+    assert chat(client, [USER], extra_body=more).choices == chat(client, [USER]).choices
+
+
 def test_top_p_of_zero_takes_the_most_likely(client):
     def ask(**fields):
         return client.chat.completions.create(

@@ -276,10 +276,22 @@ static void a_mark_ends_what_is_held(void **state)
     assert_true(slice_is(text_stream_mark(&stream), ""));
 }
 
+static void a_stop_string_may_be_shown(void **state)
+{
+    (void)state;
+    const struct slice stop = SLICE("bc");
+    assert_int_equal(text_stream_init(&stream, &stop, 1), STATUS_OK);
+    stream.shows_stop = true;
+    assert_true(slice_is(text_stream_push(&stream, SLICE("ab"), false), "a"));
+    assert_true(slice_is(text_stream_push(&stream, SLICE("cd"), false), "bc"));
+    assert_true(text_stream_is_stopped(&stream));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mark_ends_what_is_held),
+        cmocka_unit_test(a_stop_string_may_be_shown),
         cmocka_unit_test(sequences_are_never_cut),
         cmocka_unit_test(bytes_that_cannot_complete_are_replaced),
         cmocka_unit_test(stop_strings_span_tokens),

@@ -1,0 +1,81 @@
+#include "gateway/dialect/ask_reasoning.h"
+
+#include "gateway/dialect/ask_block.h"
+#include "gateway/dialect/ask_read.h"
+
+static enum status word_check(const struct ask_value *value, const char *const *words)
+{
+    size_t i = 0;
+    while (words[i] != NULL && !slice_is(value->word, words[i]))
+        i++;
+    if (words[i] == NULL)
+        FAIL_PARAM(STATUS_INVALID, value->name, "Invalid value for '%s'.", value->name);
+    return STATUS_OK;
+}
+
+enum status ask_reasoning_read_effort(struct ask *ask, const struct ask_value *value)
+{
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", NULL};
+    ask->variables.effort = value->word;
+    return word_check(value, words);
+}
+
+enum status ask_reasoning_read_verbosity(struct ask *ask, const struct ask_value *value)
+{
+    static const char *const words[] = {"low", "medium", "high", NULL};
+    ask->variables.verbosity = value->word;
+    return word_check(value, words);
+}
+
+/* Sets a variable that the client has not set itself. */
+static void variable_set(json_t *variables, const char *name, json_t *value)
+{
+    if (json_object_get(variables, name) == NULL)
+        json_object_set_new(variables, name, value);
+    else
+        json_decref(value);
+}
+
+static json_t *variable_word(struct slice word)
+{
+    return json_stringn(word.bytes, word.length);
+}
+
+static enum status variables_check(const struct ask *ask)
+{
+    const struct answer_model *model = ask->model.answer;
+    const struct slice effort = ask->variables.effort;
+    const struct slice verbosity = ask->variables.verbosity;
+    bool has_effort = effort.length > 0 && !slice_is(effort, "none");
+    if (has_effort && !model->reads_effort && !model->reads_thinking)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "reasoning_effort",
+                   "Unsupported value: 'reasoning_effort' must be 'none' here: this model's chat "
+                   "template does not read it.");
+    if (verbosity.length > 0 && !slice_is(verbosity, "medium") && !model->reads_verbosity)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "verbosity",
+                   "Unsupported value: 'verbosity' must be 'medium' here; ask for short or long "
+                   "answers in a message.");
+    return STATUS_OK;
+}
+
+enum status ask_reasoning_check(struct ask *ask)
+{
+    const struct ask_variables *wanted = &ask->variables;
+    const struct answer_model *model = ask->model.answer;
+    enum status status = STATUS_OK;
+    TRY(variables_check(ask));
+    json_t *variables =
+        wanted->given != NULL ? json_copy((json_t *)(uintptr_t)wanted->given) : json_object();
+    if (variables == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the variables of a template");
+    if (wanted->effort.length > 0 && model->reads_effort)
+        variable_set(variables, "reasoning_effort", variable_word(wanted->effort));
+    if (wanted->effort.length > 0 && model->reads_thinking)
+        variable_set(variables, "enable_thinking", json_boolean(!slice_is(wanted->effort, "none")));
+    if (wanted->verbosity.length > 0 && model->reads_verbosity)
+        variable_set(variables, "verbosity", variable_word(wanted->verbosity));
+    if (json_object_size(variables) > 0 || wanted->given != NULL)
+        status = ask_block_json(variables, &ask->blocks, &ask->engine.inputs.values);
+    json_decref(variables);
+    return status;
+}
