@@ -22,9 +22,10 @@
 
 #include "config/base/status.h"
 #include "engine/grammar/grammar.h"
+#include "engine/grammar/token_class.h"
+#include "engine/grammar/token_trie.h"
 
 struct grammar_run;
-struct token_trie;
 
 enum { GRAMMAR_RUN_BACK = 32 }; /* tokens that can be taken back */
 
@@ -32,6 +33,8 @@ enum { GRAMMAR_RUN_BACK = 32 }; /* tokens that can be taken back */
  * first row is over a limit. */
 enum status grammar_run_new(struct grammar *grammar, const struct token_trie *trie,
                             struct grammar_run **out);
+/* From now on masks use these classes, which are of the same trie and outlive the run. */
+void grammar_run_use_classes(struct grammar_run *run, struct token_classes *classes);
 void grammar_run_free(struct grammar_run *run); /* NULL is allowed */
 /* Back to before the first token. A run is replayed by committing its tokens again. */
 void grammar_run_reset(struct grammar_run *run);
