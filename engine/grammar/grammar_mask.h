@@ -19,6 +19,10 @@
 
 #include "engine/grammar/grammar_run.h"
 
+/* Makes the masks of the character classes of the grammar's lexemes, at most LIMIT_GRAMMAR_CLASSES
+ * of them, unless they are made. It takes milliseconds, so the compile thread calls it once. */
+void grammar_mask_classes(struct grammar *grammar, struct token_classes *classes);
+
 enum grammar_mask_result {
     GRAMMAR_MASK_DONE,
     GRAMMAR_MASK_SUSPENDED,   /* out of fuel; ask again, with the same `mask` */
