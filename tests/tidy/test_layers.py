@@ -40,7 +40,7 @@ MAY_INCLUDE = {
         "config/base", "kernels/types", "kernels", "kernels/cpu", "kernels/cpu/ops",
     ],
     "engine/grammar": ["config/base"],
-    "engine/schema": ["config/base"],
+    "engine/schema": ["config/base", "engine/grammar"],
     "engine/models": ["config/base", "kernels"],
     "engine/ranks": ["config/base", "kernels", "engine/models"],
     "engine/request": ["config/base"],
