@@ -25,8 +25,8 @@
 #define LIMIT_GRAMMAR_NESTING 1024
 
 /* --- a compiled grammar, which grows while it is used --- */
-#define LIMIT_GRAMMAR_STATES     32768 /* of its lexer */
-#define LIMIT_GRAMMAR_BYTES      (32 * 1024 * 1024)
+#define LIMIT_GRAMMAR_STATES 32768 /* of its lexer */
+#define LIMIT_GRAMMAR_BYTES  (32 * 1024 * 1024)
 /* for one entry of the lexer's table: 5 ms; an alternative of 4,096 texts takes 30,000 */
 #define LIMIT_GRAMMAR_FILL_STEPS 262144
 /* Derivatives that are looked at to see that a state of the lexer can still match. If it cannot be
@@ -44,6 +44,7 @@
 
 /* --- runs and masks --- */
 #define LIMIT_GRAMMAR_RUN_BYTES (1024 * 1024)
+#define LIMIT_GRAMMAR_BACK      32 /* tokens that a run can take back: drafts of one step */
 #define LIMIT_GRAMMAR_ROW_ITEMS 4096
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
 /* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */

@@ -10,11 +10,11 @@
  * Not here: regexes (regex), the lexer (lexer), parsing (grammar_run), masks (grammar_mask).
  *
  * What a grammar accepts. The lexer cuts the text into lexemes, and the rules say in which order
- * lexemes follow each other. At each place the lexer looks only for the lexemes that the rules allow
- * there. A greedy lexeme takes the longest match: it ends where the next byte cannot continue any
- * allowed lexeme. A lazy lexeme ends at its first match. If several allowed lexemes match the same
- * bytes, all of them count. The lexer does not go back: in `"a" "b" | "abc"` the text "abd" is lost
- * after "ab". A front end makes lexemes whose ends one byte decides.
+ * lexemes follow each other. At each place the lexer looks only for the lexemes that the rules
+ * allow there. A greedy lexeme takes the longest match: it ends where the next byte cannot continue
+ * any allowed lexeme. A lazy lexeme ends at its first match. If several allowed lexemes match the
+ * same bytes, all of them count. The lexer does not go back: in `"a" "b" | "abc"` the text "abd" is
+ * lost after "ab". A front end makes lexemes whose ends one byte decides.
  *
  * A lexeme never matches the empty text. grammar_lexeme makes a lexeme optional if its regex can.
  *
@@ -30,22 +30,11 @@
 
 #include "config/base/slice.h"
 #include "engine/grammar/grammar_fuel.h"
+#include "engine/grammar/grammar_types.h"
 #include "engine/grammar/regex.h"
 
 struct grammar;
 struct grammar_builder;
-
-/* A rule, a lexeme or a control token of one builder. */
-typedef uint32_t grammar_symbol;
-
-#define GRAMMAR_NOTHING   ((grammar_symbol)0) /* matches nothing; a rule that needs it is dropped */
-#define GRAMMAR_UNBOUNDED UINT32_MAX          /* `max` of grammar_repeat */
-#define GRAMMAR_REPEAT    LIMIT_GRAMMAR_REPEAT /* greatest other `min` and `max` */
-
-enum grammar_end {
-    GRAMMAR_GREEDY, /* longest match */
-    GRAMMAR_LAZY,   /* first match: "text until <tool_call>" */
-};
 
 /* `fuel` is borrowed and must outlive the builder. */
 enum status grammar_builder_new(struct grammar_fuel *fuel, struct grammar_builder **out);
@@ -90,37 +79,9 @@ grammar_symbol grammar_repeat(struct grammar_builder *builder, grammar_symbol sy
  * rule. Write lists of counted rules with the recursion on the right.
  *
  * A front end sees to it that each number that can come up has an alternative that can end:
- * grammar_finish looks for rules that cannot match anything, but not at their numbers. */
-enum grammar_ask {
-    GRAMMAR_ALWAYS,
-    GRAMMAR_CLEAR,    /* (count & value) == 0 */
-    GRAMMAR_SET,      /* (count & value) == value */
-    GRAMMAR_LEAST,    /* count >= value */
-    GRAMMAR_MOST,     /* count <= value */
-    GRAMMAR_BITS,     /* at least `value` bits of the count are set */
-    GRAMMAR_BITS_MOST /* at most `value` */
-};
-
-struct grammar_when {
-    enum grammar_ask ask;
-    uint64_t value;
-};
-
-enum grammar_pass {
-    GRAMMAR_PASS_VALUE, /* the count becomes `value` */
-    GRAMMAR_PASS_OR,    /* count | value */
-    GRAMMAR_PASS_ADD    /* count + value, at most UINT64_MAX */
-};
-
-/* A symbol of an alternative. A lexeme, a token and a plain rule take no count: for them `pass` is
- * GRAMMAR_PASS_VALUE with value 0. (GRAMMAR_PASS_OR, 0) hands the count on as it is. */
-struct grammar_use {
-    grammar_symbol symbol;
-    enum grammar_pass pass;
-    uint64_t value;
-};
-
-/* A counted rule is made with grammar_rule. Its alternatives see the count that its use passes; the
+ * grammar_finish looks for rules that cannot match anything, but not at their numbers.
+ *
+ * A counted rule is made with grammar_rule. Its alternatives see the count that its use passes; the
  * start has 0. */
 void grammar_counted_add(struct grammar_builder *builder, grammar_symbol rule,
                          struct grammar_when when, const struct grammar_use *uses, size_t count);

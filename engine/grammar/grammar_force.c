@@ -170,8 +170,8 @@ size_t grammar_force_tokens(struct grammar_run *run, const uint32_t *before, siz
     struct grammar_place place;
     size_t start = write_before(run, before, before_count, text, &kept);
     size_t length = find_bytes(run, text + start, GRAMMAR_FORCE_BYTES, &place);
-    /* The tokens before stay as they are: if the tokenizer would have cut them in another way, fewer
-     * of them are tokenised again. */
+    /* The tokens before stay as they are: if the tokenizer would have cut them in another way,
+     * fewer of them are tokenised again. */
     for (bool is_first = true; length != 0; is_first = false) {
         struct slice whole = {text, start + length};
         size_t count = 0;

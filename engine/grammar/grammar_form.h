@@ -1,8 +1,8 @@
 /* grammar_form: what a compiled grammar is made of, for the files that parse with it.
  *
  * Owns:     the layout. grammar.c makes and frees it.
- * Thread:   read-only after grammar_finish, but for the lexer's table and the kept masks, which have
- *           locks of their own, and the counts of references.
+ * Thread:   read-only after grammar_finish, but for the lexer's table and the kept masks, which
+ *           have locks of their own, and the counts of references.
  * Not here: how it is built (grammar), rows (grammar_run).
  */
 #pragma once
@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_kept.h"
+#include "engine/grammar/grammar_types.h"
 #include "engine/grammar/lexer.h"
 
 /* A symbol is a kind in the two highest bits and an index. In `dots` an index of kind END is the

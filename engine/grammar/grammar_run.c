@@ -66,19 +66,19 @@ static void save_room(struct grammar_run *run)
         return;
     uint32_t oldest = run->place.row;
     if (run->backs != 0)
-        oldest = run->back[(run->tokens - run->backs) % GRAMMAR_RUN_BACK].row;
+        oldest = run->back[(run->tokens - run->backs) % LIMIT_GRAMMAR_BACK].row;
     uint32_t less = grammar_rows_compact(&run->rows, oldest, run->place.row);
     run->place.row -= less;
     for (uint32_t i = 1; i <= run->backs; i++)
-        run->back[(run->tokens - i) % GRAMMAR_RUN_BACK].row -= less;
+        run->back[(run->tokens - i) % LIMIT_GRAMMAR_BACK].row -= less;
 }
 
 /* Goes to `place`, behind one more token. */
 static void take(struct grammar_run *run, struct grammar_place place)
 {
-    run->back[run->tokens % GRAMMAR_RUN_BACK] = run->place;
+    run->back[run->tokens % LIMIT_GRAMMAR_BACK] = run->place;
     run->tokens++;
-    run->backs += run->backs < GRAMMAR_RUN_BACK;
+    run->backs += run->backs < LIMIT_GRAMMAR_BACK;
     run->place = place;
     run->is_end_known = false;
 }
@@ -133,7 +133,7 @@ void grammar_run_back(struct grammar_run *run, uint32_t tokens)
     grammar_run_drop_walk(run);
     run->tokens -= tokens;
     run->backs -= tokens;
-    run->place = run->back[run->tokens % GRAMMAR_RUN_BACK];
+    run->place = run->back[run->tokens % LIMIT_GRAMMAR_BACK];
     run->is_end_known = false;
 }
 

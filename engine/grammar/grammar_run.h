@@ -5,8 +5,8 @@
  * Owns:     the rows, the state of the open lexeme, checkpoints of the last tokens. It holds a
  *           reference of the grammar and borrows the trie.
  * Thread:   one at a time. Runs of one grammar work on several threads at once.
- * Cost:     commit takes a look-up a byte, and a row of items for each lexeme that ends: 1 to 2 µs a
- *           token. All memory is taken by grammar_run_new; LIMIT_GRAMMAR_RUN_BYTES bounds it.
+ * Cost:     commit takes a look-up a byte, and a row of items for each lexeme that ends: 1 to 2 µs
+ *           a token. All memory is taken by grammar_run_new; LIMIT_GRAMMAR_RUN_BYTES bounds it.
  * Not here: masks (grammar_mask), forced text (grammar_force), end tokens of a model (its vocab).
  *
  * Rows are a stack (Earley, 1970). Row n holds the dotted rules that are under way after n lexemes,
@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/base/limits_grammar.h"
 #include "config/base/status.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/token_class.h"
@@ -27,7 +28,7 @@
 
 struct grammar_run;
 
-enum { GRAMMAR_RUN_BACK = 32 }; /* tokens that can be taken back */
+enum { GRAMMAR_RUN_BACK = LIMIT_GRAMMAR_BACK }; /* tokens that can be taken back */
 
 /* Begins before the first token. The run takes a reference of `grammar`. NO_MEMORY; LIMIT when the
  * first row is over a limit. */

@@ -11,7 +11,7 @@
 
 #include "config/base/limits_grammar.h"
 #include "engine/grammar/grammar_place.h"
-#include "engine/grammar/grammar_run.h"
+#include "engine/grammar/token_class.h"
 #include "engine/grammar/token_trie.h"
 
 /* The state and row behind a node of the trie; the node's depth is the index. */
@@ -49,7 +49,7 @@ struct grammar_run {
     struct token_classes *classes; /* or NULL */
     struct grammar_rows rows;
     struct grammar_place place;
-    struct grammar_place back[GRAMMAR_RUN_BACK]; /* places before the last tokens, a ring */
+    struct grammar_place back[LIMIT_GRAMMAR_BACK]; /* places before the last tokens, a ring */
     uint64_t tokens;
     uint32_t backs; /* of `back`, those that can be gone back to */
     bool is_too_complex;

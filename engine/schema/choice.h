@@ -11,8 +11,8 @@
 #include "engine/grammar/grammar.h"
 
 /* Sets `*start` to a symbol that matches one of the texts; the caller calls grammar_finish.
- * `source` is a JSON array of 1 to LIMIT_CHOICE_TEXTS strings; the empty text is allowed. On failure
- * status_note() has the sentence, which does not quote the source:
+ * `source` is a JSON array of 1 to LIMIT_CHOICE_TEXTS strings; the empty text is allowed. On
+ * failure status_note() has the sentence, which does not quote the source:
  *   INVALID  it is no such array
  *   LIMIT    more texts
  *   CANCELLED, NO_MEMORY; LIMIT when out of fuel */

@@ -70,8 +70,8 @@ struct lark_read {
     size_t strings_used;
 };
 
-/* INVALID, UNSUPPORTED, LIMIT or NO_MEMORY with `error`; then nothing is left to free. `source` must
- * outlive `out`. */
+/* INVALID, UNSUPPORTED, LIMIT or NO_MEMORY with `error`; then nothing is left to free. `source`
+ * must outlive `out`. */
 enum status lark_read(struct lark_read *out, struct slice source, struct lark_error *error);
 void lark_read_free(struct lark_read *lark);
 

@@ -1,5 +1,5 @@
-/* grammar_mask: masks against trying every token, and that fuel, cuts, kept masks and classes change
- * no bit. */
+/* grammar_mask: masks against trying every token, and that fuel, cuts, kept masks and classes
+ * change no bit. */
 #include "engine/grammar/grammar_mask.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* grammar_run: rows against a naive recogniser, going back, repetition, counts, control tokens, lazy
- * lexemes, and what happens at the limits. */
+/* grammar_run: rows against a naive recogniser, going back, repetition, counts, control tokens,
+ * lazy lexemes, and what happens at the limits. */
 #include "engine/grammar/grammar_run.h"
 
 #include "config/base/limits_grammar.h"
