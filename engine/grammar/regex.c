@@ -734,23 +734,12 @@ out:
     return pool->status == STATUS_OK ? result : REGEX_NONE;
 }
 
-static regex_node_id join_two(struct regex_pool *pool, enum regex_op op, regex_node_id a,
-                              regex_node_id b)
+regex_node_id regex_or(struct regex_pool *pool, regex_node_id a, regex_node_id b)
 {
     uint32_t base = pool->top;
     regex_push(pool, a);
     regex_push(pool, b);
-    return regex_join(pool, op, base);
-}
-
-regex_node_id regex_or(struct regex_pool *pool, regex_node_id a, regex_node_id b)
-{
-    return join_two(pool, REGEX_OP_OR, a, b);
-}
-
-regex_node_id regex_and(struct regex_pool *pool, regex_node_id a, regex_node_id b)
-{
-    return join_two(pool, REGEX_OP_AND, a, b);
+    return regex_chars_or(pool, base);
 }
 
 regex_node_id regex_or_many(struct regex_pool *pool, const regex_node_id *nodes, size_t count)
@@ -758,7 +747,15 @@ regex_node_id regex_or_many(struct regex_pool *pool, const regex_node_id *nodes,
     uint32_t base = pool->top;
     for (size_t i = 0; i < count && pool->status == STATUS_OK; i++)
         regex_push(pool, nodes[i]);
-    return regex_join(pool, REGEX_OP_OR, base);
+    return regex_chars_or(pool, base);
+}
+
+regex_node_id regex_and(struct regex_pool *pool, regex_node_id a, regex_node_id b)
+{
+    uint32_t base = pool->top;
+    regex_push(pool, a);
+    regex_push(pool, b);
+    return regex_join(pool, REGEX_OP_AND, base);
 }
 
 regex_node_id regex_not(struct regex_pool *pool, regex_node_id a)

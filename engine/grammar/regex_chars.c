@@ -224,55 +224,6 @@ void regex_chars_written(struct regex_pool *pool, const struct byte_set *plain, 
     mem_free(kept);
 }
 
-static bool is_large(const struct regex_pool *pool, uint32_t chars)
-{
-    uint32_t count, characters = 0;
-    const struct regex_range *ranges = regex_chars_of(pool, chars, &count);
-    for (uint32_t i = 0; i < count; i++)
-        characters += ranges[i].last - ranges[i].first + 1;
-    return characters >= REGEX_CHARS_LARGE;
-}
-
-/* Adds the class of a repetition, if it is new. Returns how many there are. */
-static uint32_t add_repeated(const struct regex_pool *pool, const struct regex_node *node,
-                             uint32_t *chars, uint32_t used, uint32_t capacity)
-{
-    uint32_t of = node->op == REGEX_OP_REP ? pool->nodes[node->a].chars : REGEX_RUN_NONE;
-    if (of == REGEX_RUN_NONE || used == capacity || !is_large(pool, of))
-        return used;
-    for (uint32_t i = 0; i < used; i++)
-        if (chars[i] == of)
-            return used;
-    chars[used] = of;
-    return used + 1;
-}
-
-uint32_t regex_chars_repeated(struct regex_pool *pool, const regex_node_id *roots, size_t count,
-                              uint32_t *chars, uint32_t capacity)
-{
-    uint32_t base = pool->top, used = 0, call = regex_call(pool);
-    for (size_t i = count; i > 0; i--)
-        regex_push(pool, roots[i - 1]);
-    while (pool->top > base && regex_spend(pool, 1)) {
-        regex_node_id id = pool->stack[--pool->top];
-        struct regex_node node = pool->nodes[id];
-        if (node.call == call)
-            continue;
-        pool->nodes[id].call = call;
-        used = add_repeated(pool, &node, chars, used, capacity);
-        bool is_many = node.op == REGEX_OP_OR || node.op == REGEX_OP_AND;
-        if (node.op == REGEX_OP_CAT)
-            regex_push(pool, node.b);
-        if (node.op == REGEX_OP_CAT || node.op == REGEX_OP_NOT || node.op == REGEX_OP_REP)
-            regex_push(pool, node.a);
-        for (uint32_t i = 0; is_many && i < node.b; i++)
-            regex_push(pool, pool->children[node.a + i]);
-    }
-    pool->top = base;
-    (void)regex_call(pool);
-    return used;
-}
-
 /* --- runs --- */
 
 /* Bytes with which a text of the node may begin, or more. The depth of nodes bounds the recursion. */
@@ -333,6 +284,48 @@ static struct byte_set first_bytes_of_class(const struct regex_pool *pool, uint3
     return all;
 }
 
+static bool is_large(const struct regex_pool *pool, uint32_t chars)
+{
+    uint32_t count, characters = 0;
+    const struct regex_range *ranges = regex_chars_of(pool, chars, &count);
+    for (uint32_t i = 0; i < count; i++)
+        characters += ranges[i].last - ranges[i].first + 1;
+    return characters >= REGEX_CHARS_LARGE;
+}
+
+/* The class of one of the nodes on the stack, if all others begin with other bytes. */
+static uint32_t class_of_or(const struct regex_pool *pool, uint32_t base)
+{
+    uint32_t at = base;
+    while (at < pool->top && (pool->nodes[pool->stack[at]].chars == REGEX_RUN_NONE ||
+                              !is_large(pool, pool->nodes[pool->stack[at]].chars)))
+        at++;
+    if (at == pool->top)
+        return REGEX_RUN_NONE;
+    uint32_t chars = pool->nodes[pool->stack[at]].chars;
+    struct byte_set of_class = first_bytes_of_class(pool, chars);
+    for (uint32_t i = base; i < pool->top; i++) {
+        if (pool->stack[i] == pool->stack[at])
+            continue;
+        struct byte_set other = first_bytes(pool, pool->stack[i]);
+        other = byte_set_and(other, &of_class);
+        if (!byte_set_is_empty(&other) || regex_node_is(pool, pool->stack[i], REGEX_NULLABLE))
+            return REGEX_RUN_NONE;
+    }
+    return chars;
+}
+
+regex_node_id regex_chars_or(struct regex_pool *pool, uint32_t base)
+{
+    uint32_t chars = pool->status == STATUS_OK ? class_of_or(pool, base) : REGEX_RUN_NONE;
+    regex_node_id id = regex_join(pool, REGEX_OP_OR, base);
+    /* A joined set may be a class of its own. */
+    if (chars != REGEX_RUN_NONE && id != REGEX_NONE && pool->nodes[id].op != REGEX_OP_SET &&
+        pool->nodes[id].chars == REGEX_RUN_NONE)
+        pool->nodes[id].chars = chars;
+    return id;
+}
+
 /* The run of a node that is no OR of runs. */
 static struct regex_run run_of_one(const struct regex_pool *pool, regex_node_id id)
 {
@@ -373,4 +366,44 @@ struct regex_run regex_run_of(const struct regex_pool *pool, regex_node_id a)
     }
     run.is_exact = false;
     return run;
+}
+
+/* Adds the class of a repetition, if it is new. Returns how many there are. */
+static uint32_t add_repeated(const struct regex_pool *pool, const struct regex_node *node,
+                             uint32_t *chars, uint32_t used, uint32_t capacity)
+{
+    uint32_t of = node->op == REGEX_OP_REP ? pool->nodes[node->a].chars : REGEX_RUN_NONE;
+    if (of == REGEX_RUN_NONE || used == capacity || !is_large(pool, of))
+        return used;
+    for (uint32_t i = 0; i < used; i++)
+        if (chars[i] == of)
+            return used;
+    chars[used] = of;
+    return used + 1;
+}
+
+uint32_t regex_chars_repeated(struct regex_pool *pool, const regex_node_id *roots, size_t count,
+                              uint32_t *chars, uint32_t capacity)
+{
+    uint32_t base = pool->top, used = 0, call = regex_call(pool);
+    for (size_t i = count; i > 0; i--)
+        regex_push(pool, roots[i - 1]);
+    while (pool->top > base && regex_spend(pool, 1)) {
+        regex_node_id id = pool->stack[--pool->top];
+        struct regex_node node = pool->nodes[id];
+        if (node.call == call)
+            continue;
+        pool->nodes[id].call = call;
+        used = add_repeated(pool, &node, chars, used, capacity);
+        bool is_many = node.op == REGEX_OP_OR || node.op == REGEX_OP_AND;
+        if (node.op == REGEX_OP_CAT)
+            regex_push(pool, node.b);
+        if (node.op == REGEX_OP_CAT || node.op == REGEX_OP_NOT || node.op == REGEX_OP_REP)
+            regex_push(pool, node.a);
+        for (uint32_t i = 0; is_many && i < node.b; i++)
+            regex_push(pool, pool->children[node.a + i]);
+    }
+    pool->top = base;
+    (void)regex_call(pool);
+    return used;
 }

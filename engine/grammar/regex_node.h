@@ -94,6 +94,9 @@ bool regex_spend(struct regex_pool *pool, uint64_t steps);
 void regex_push(struct regex_pool *pool, uint32_t value);
 /* OR or AND of what stands on the stack from `base` on; takes it off. */
 regex_node_id regex_join(struct regex_pool *pool, enum regex_op op, uint32_t base);
+/* The OR of what stands on the stack. If one of it is a class of characters and the others begin with
+ * other bytes, the OR still holds each character of that class by itself, which is noted. */
+regex_node_id regex_chars_or(struct regex_pool *pool, uint32_t base);
 /* A number for `call` that no node has. */
 uint32_t regex_call(struct regex_pool *pool);
 /* Notes for `to`, which is `from` written with only `plain` bytes as they are, the characters that it

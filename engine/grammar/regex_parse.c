@@ -24,11 +24,12 @@ enum group_kind { GROUP, LOOK_AHEAD, LOOK_AHEAD_NOT };
 struct group {
     enum group_kind kind;
     size_t offset;      /* of its bracket */
-    struct value done;  /* the alternatives before */
+    struct value done;  /* the anchored alternatives before; the others are on the stack */
     struct value first; /* what may be anchored to the start */
     struct value last;  /* what may be anchored to the end */
     regex_node_id look; /* what the text from here on must match */
-    uint32_t base;      /* of the stack */
+    uint32_t start;     /* of the stack: alternatives without anchors */
+    uint32_t base;      /* of the stack: parts of the alternative */
     uint32_t counts;    /* the largest product of counts inside each other */
     bool is_begun;      /* something stands before the place that is read */
     bool is_ended;      /* nothing may follow, because an anchor does */
@@ -165,6 +166,11 @@ static regex_node_id make_class(struct parser *p, bool is_negated)
 
 static regex_node_id make_character(struct parser *p, uint32_t character)
 {
+    if (character < 0x80 && (p->flags & REGEX_IGNORE_CASE) == 0) { /* short for the same */
+        struct byte_set one = {{0}};
+        byte_set_add(&one, (uint8_t)character);
+        return regex_bytes(p->pool, &one);
+    }
     p->range_count = 0;
     add_range(p, character, character);
     return make_class(p, false);
@@ -420,8 +426,8 @@ static regex_node_id suffix_of(struct parser *p, const struct group *group, rege
     return group->look == REGEX_ALL ? body : regex_and(p->pool, group->look, body);
 }
 
-/* Adds an alternative of the whole regex to `done`, as what whole texts match. */
-static void end_outer(struct parser *p, struct group *group, const struct value *value)
+/* Adds an alternative of the whole regex, as what whole texts match. */
+static void end_outer(struct parser *p, const struct group *group, const struct value *value)
 {
     for (uint32_t i = 0; i < ANCHORS; i++) {
         if (value->at[i] == REGEX_NONE)
@@ -430,7 +436,7 @@ static void end_outer(struct parser *p, struct group *group, const struct value 
         regex_node_id text = suffix_of(p, group, value->at[i], is_search && (i & AT_END) == 0);
         if (is_search && (i & AT_START) == 0)
             text = regex_cat(p->pool, p->any, text);
-        group->done.at[0] = regex_or(p->pool, group->done.at[0], text);
+        regex_push(p->pool, text);
     }
 }
 
@@ -447,9 +453,19 @@ static void end_alternative(struct parser *p)
     if (p->depth == 0)
         end_outer(p, group, &value);
     else
-        for (uint32_t i = 0; i < ANCHORS; i++)
-            group->done.at[i] = regex_or(pool, group->done.at[i], value.at[i]);
+        regex_push(pool, value.at[0]);
+    for (uint32_t i = 1; p->depth != 0 && i < ANCHORS; i++)
+        group->done.at[i] = regex_or(pool, group->done.at[i], value.at[i]);
     begin_alternative(p, group);
+}
+
+/* Ends the last alternative of a group and joins all. */
+static struct value end_group(struct parser *p)
+{
+    struct group *group = &p->groups[p->depth];
+    end_alternative(p);
+    group->done.at[0] = regex_chars_or(p->pool, group->start);
+    return group->done;
 }
 
 /* Puts a part behind what was read of the alternative. */
@@ -573,8 +589,7 @@ static enum status open_group(struct parser *p, size_t offset, enum group_kind k
         return refuse(p, STATUS_LIMIT, offset, "Groups are nested more than %d deep",
                       LIMIT_GRAMMAR_DEPTH);
     struct group *group = &p->groups[++p->depth];
-    *group =
-        (struct group){.kind = kind, .offset = offset, .done = value_of(REGEX_NONE), .counts = 1};
+    *group = (struct group){.kind = kind, .offset = offset, .start = p->pool->top, .counts = 1};
     begin_alternative(p, group);
     return STATUS_OK;
 }
@@ -626,11 +641,11 @@ static enum status parse_close(struct parser *p)
 {
     if (p->depth == 0)
         return refuse(p, STATUS_INVALID, p->at - 1, "A group is closed that is not open");
-    end_alternative(p);
-    struct group *group = &p->groups[p->depth--];
+    struct value value = end_group(p);
+    const struct group *group = &p->groups[p->depth--];
     if (group->kind != GROUP)
         return end_look(p, group);
-    return count_part(p, &group->done, group->counts, group->offset);
+    return count_part(p, &value, group->counts, group->offset);
 }
 
 /* --- the whole --- */
@@ -657,7 +672,7 @@ static enum status parse_atom(struct parser *p)
     return count_part(p, &part, 1, offset);
 }
 
-static enum status parse_all(struct parser *p)
+static enum status parse_all(struct parser *p, regex_node_id *out)
 {
     while (p->at < p->source.length) {
         uint32_t min, max;
@@ -681,7 +696,7 @@ static enum status parse_all(struct parser *p)
     }
     if (p->depth != 0)
         return refuse(p, STATUS_INVALID, p->groups[p->depth].offset, "A group is not closed");
-    end_alternative(p);
+    *out = end_group(p).at[0];
     return p->status;
 }
 
@@ -698,7 +713,7 @@ enum status regex_parse_flags(struct regex_pool *pool, struct slice source, enum
         .pool = pool, .source = source, .match = match, .flags = flags, .error = error};
     uint32_t base = pool->top;
     p->any = regex_repeat(pool, regex_chars(pool, &all, 1), 0, REGEX_UNBOUNDED);
-    p->groups[0] = (struct group){.done = value_of(REGEX_NONE), .counts = 1};
+    p->groups[0] = (struct group){.start = pool->top, .counts = 1};
     begin_alternative(p, &p->groups[0]);
     enum status status;
     if (source.length > LIMIT_GRAMMAR_SOURCE_BYTES)
@@ -707,13 +722,14 @@ enum status regex_parse_flags(struct regex_pool *pool, struct slice source, enum
     else if (source.length != 0 && !utf8_is_valid(source.bytes, source.length))
         status = refuse(p, STATUS_INVALID, 0, "The regex is no UTF-8");
     else
-        status = parse_all(p);
+        status = parse_all(p, out);
     if (status == STATUS_OK && pool->status != STATUS_OK)
         status = pool->status;
     if (status != STATUS_OK && error->message[0] == '\0')
         snprintf(error->message, sizeof error->message, "The regex is too large to compile.");
     pool->top = base;
-    *out = status == STATUS_OK ? p->groups[0].done.at[0] : REGEX_NONE;
+    if (status != STATUS_OK)
+        *out = REGEX_NONE;
     mem_free(p->ranges);
     mem_free(p);
     return status;

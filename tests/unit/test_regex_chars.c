@@ -153,6 +153,19 @@ static void test_runs(void **state)
     assert_int_equal(regex_run_of(pool, quote).chars, REGEX_RUN_NONE);
     assert_int_equal(regex_run_of(pool, regex_derive(pool, wide, 0xc3)).chars, REGEX_RUN_NONE);
     assert_int_equal(regex_chars_count(pool), 2);
+
+    /* A class beside texts that begin with other bytes, and beside one that does not. */
+    regex_node_id escape = regex_text(pool, SLICE("\\n"));
+    regex_node_id unit = regex_or(pool, regex_or(pool, letters, escape), wide);
+    run = regex_run_of(pool, regex_cat(pool, regex_repeat(pool, unit, 0, 4), quote));
+    assert_int_equal(run.max, 4);
+    assert_true(run.is_exact);
+    ranges = regex_chars_of(pool, run.chars, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(ranges[0].last, 'z');
+    unit = regex_or(pool, letters, regex_text(pool, SLICE("xy")));
+    run = regex_run_of(pool, regex_cat(pool, regex_repeat(pool, unit, 0, 4), quote));
+    assert_int_equal(run.chars, REGEX_RUN_NONE);
 }
 
 int main(void)
