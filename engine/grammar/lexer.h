@@ -75,7 +75,8 @@ size_t lexer_bytes(const struct lexer *lexer);
 uint64_t lexer_spent(const struct lexer *lexer);
 uint32_t lexer_state_count(struct lexer *lexer);
 
-/* The state in which these lexemes begin; `lexemes` rises. LEXER_DEAD for none. LIMIT, NO_MEMORY. */
+/* The state in which these lexemes begin; `lexemes` rises. LEXER_DEAD for none. LIMIT, NO_MEMORY.
+ * */
 enum status lexer_start(struct lexer *lexer, const uint32_t *lexemes, uint32_t count,
                         uint32_t *state);
 
@@ -135,7 +136,7 @@ static inline struct regex_run lexer_run(const struct lexer *lexer, uint32_t sta
     return lexer_state_at(lexer, state)->run;
 }
 
-/* The classes of lexer_run: large ones that lexemes repeat, at most LIMIT_TOKEN_CLASSES. They do not
- * change. */
+/* The classes of lexer_run: large ones that lexemes repeat, at most LIMIT_TOKEN_CLASSES. They do
+ * not change. */
 uint32_t lexer_char_count(const struct lexer *lexer);
 const struct regex_range *lexer_chars(const struct lexer *lexer, uint32_t chars, uint32_t *count);

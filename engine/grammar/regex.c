@@ -617,8 +617,9 @@ static int compare_counted(const void *a, const void *b)
     return (x->min > y->min) - (x->min < y->min);
 }
 
-/* x{m,n} t | x{p,q} t = x{min,max} t where the counts overlap or touch. Without this, the derivatives
- * of `(x{1,9}y?){1,9}` and the like are alternatives that differ in their counts alone. */
+/* x{m,n} t | x{p,q} t = x{min,max} t where the counts overlap or touch. Without this, the
+ * derivatives of `(x{1,9}y?){1,9}` and the like are alternatives that differ in their counts alone.
+ * */
 static void merge_counted(struct regex_pool *pool, uint32_t base)
 {
     uint32_t count = 0;

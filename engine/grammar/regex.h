@@ -23,16 +23,10 @@
 
 #include "config/base/slice.h"
 #include "engine/grammar/byte_set.h"
+#include "engine/grammar/regex_types.h"
 
 struct grammar_fuel;
 struct regex_pool;
-
-typedef uint32_t regex_node_id;
-
-#define REGEX_NONE      ((regex_node_id)0) /* matches nothing */
-#define REGEX_EMPTY     ((regex_node_id)1) /* matches the empty text alone */
-#define REGEX_ALL       ((regex_node_id)2) /* matches every string of bytes, UTF-8 or not */
-#define REGEX_UNBOUNDED UINT32_MAX         /* `max` of regex_repeat */
 
 /* `fuel` is borrowed and must outlive what is done with the pool; NULL is no bound. */
 enum status regex_pool_new(struct grammar_fuel *fuel, struct regex_pool **out);
@@ -80,8 +74,8 @@ bool regex_matches(struct regex_pool *pool, regex_node_id a, struct slice text);
 /* Whether no text matches. It looks at derivatives until one is nullable. Out of fuel the answer is
  * false and the status is latched. */
 bool regex_is_empty_language(struct regex_pool *pool, regex_node_id a);
-/* The same with at most `steps` derivatives; false also when they do not show it. The answer depends
- * on the regex alone, not on what was looked at before. */
+/* The same with at most `steps` derivatives; false also when they do not show it. The answer
+ * depends on the regex alone, not on what was looked at before. */
 bool regex_is_seen_empty(struct regex_pool *pool, regex_node_id a, uint32_t steps);
 
 /* Bytes that behave alike in these regexes and all their derivatives have one class. Cut bytes have
@@ -93,24 +87,11 @@ bool regex_pool_is_cut(const struct regex_pool *pool, uint8_t byte);
 
 /* --- characters --- */
 
-/* Code points from `first` to `last`, both included. */
-struct regex_range {
-    uint32_t first;
-    uint32_t last;
-};
-
 /* One character of these ranges, in UTF-8. Ranges may overlap and stand in any order; surrogates
  * and code points over U+10FFFF are left out. */
 regex_node_id regex_chars(struct regex_pool *pool, const struct regex_range *ranges, size_t count);
 
-/* What a state of a lexer can tell about masks: the regex is `X{min,max} tail` where X holds each
- * character of a class by itself. Texts of at most `max` such characters can go on. */
-struct regex_run {
-    uint32_t chars; /* a class of regex_chars_of, or REGEX_RUN_NONE */
-    uint32_t max;   /* or REGEX_UNBOUNDED */
-    bool is_exact;  /* longer texts of the class cannot go on: the tail begins with other bytes */
-};
-#define REGEX_RUN_NONE UINT32_MAX
+/* REGEX_RUN_NONE as `chars` where the regex has no such form. */
 struct regex_run regex_run_of(const struct regex_pool *pool, regex_node_id a);
 /* The ranges of a class, sorted and apart. They live as long as the pool. */
 const struct regex_range *regex_chars_of(const struct regex_pool *pool, uint32_t chars,

@@ -24,7 +24,8 @@ static uint32_t add_part(struct regex_range *out, struct regex_range range, uint
     return out->first <= out->last;
 }
 
-/* Sorts and joins ranges, without surrogates. `out` has room for 2 × count. Returns their number. */
+/* Sorts and joins ranges, without surrogates. `out` has room for 2 × count. Returns their number.
+ * */
 static uint32_t sort_ranges(const struct regex_range *ranges, size_t count, struct regex_range *out)
 {
     uint32_t parts = 0;
@@ -89,9 +90,9 @@ static regex_node_id any_tails(struct regex_pool *pool, uint32_t tails)
     return all;
 }
 
-/* Code points from `low` to `high` of the ranges. They have all bytes in common that come before the
- * last `tails` + 1 ones. `mark` is added to the bits of the first byte. The recursion is `tails`
- * deep. */
+/* Code points from `low` to `high` of the ranges. They have all bytes in common that come before
+ * the last `tails` + 1 ones. `mark` is added to the bits of the first byte. The recursion is
+ * `tails` deep. */
 static regex_node_id make_block(struct regex_pool *pool, const struct regex_range *ranges,
                                 uint32_t count, uint32_t tails, uint8_t mark, uint32_t low,
                                 uint32_t high)
@@ -226,7 +227,8 @@ void regex_chars_written(struct regex_pool *pool, const struct byte_set *plain, 
 
 /* --- runs --- */
 
-/* Bytes with which a text of the node may begin, or more. The depth of nodes bounds the recursion. */
+/* Bytes with which a text of the node may begin, or more. The depth of nodes bounds the recursion.
+ * */
 static struct byte_set first_bytes(const struct regex_pool *pool, regex_node_id id)
 {
     struct byte_set all = {{0}};

@@ -10,8 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/grammar/byte_set.h"
 #include "engine/grammar/grammar_fuel.h"
-#include "engine/grammar/regex.h"
+#include "engine/grammar/regex_types.h"
 
 enum regex_op {
     REGEX_OP_NONE,
@@ -94,17 +95,17 @@ bool regex_spend(struct regex_pool *pool, uint64_t steps);
 void regex_push(struct regex_pool *pool, uint32_t value);
 /* OR or AND of what stands on the stack from `base` on; takes it off. */
 regex_node_id regex_join(struct regex_pool *pool, enum regex_op op, uint32_t base);
-/* The OR of what stands on the stack. If one of it is a class of characters and the others begin with
- * other bytes, the OR still holds each character of that class by itself, which is noted. */
+/* The OR of what stands on the stack. If one of it is a class of characters and the others begin
+ * with other bytes, the OR still holds each character of that class by itself, which is noted. */
 regex_node_id regex_chars_or(struct regex_pool *pool, uint32_t base);
 /* A number for `call` that no node has. */
 uint32_t regex_call(struct regex_pool *pool);
-/* Notes for `to`, which is `from` written with only `plain` bytes as they are, the characters that it
- * still holds each by itself. */
+/* Notes for `to`, which is `from` written with only `plain` bytes as they are, the characters that
+ * it still holds each by itself. */
 void regex_chars_written(struct regex_pool *pool, const struct byte_set *plain, regex_node_id from,
                          regex_node_id to);
-/* Writes the classes of repetitions below the roots, those of at least REGEX_CHARS_LARGE characters,
- * and returns their number, at most `capacity`. */
+/* Writes the classes of repetitions below the roots, those of at least REGEX_CHARS_LARGE
+ * characters, and returns their number, at most `capacity`. */
 enum { REGEX_CHARS_LARGE = 24 };
 uint32_t regex_chars_repeated(struct regex_pool *pool, const regex_node_id *roots, size_t count,
                               uint32_t *chars, uint32_t capacity);

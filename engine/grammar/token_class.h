@@ -3,11 +3,11 @@
  *     class [a-z], "cat" has 3 characters, "ca" has 2, "c1" is not of the class
  *     mask 2 = tokens of at most 2 characters of the class = { "ca", … }
  *
- * Owns:     the classes of one model, at most LIMIT_TOKEN_CLASSES: the least recently used goes when
- *           nobody holds it. It borrows the trie.
+ * Owns:     the classes of one model, at most LIMIT_TOKEN_CLASSES: the least recently used goes
+ *           when nobody holds it. It borrows the trie.
  * Thread:   any; one lock, which is not held while a class is made.
- * Cost:     making a class walks the trie once: 0.6 to 12 ms, so the compile thread does it. Finding
- *           one compares its ranges.
+ * Cost:     making a class walks the trie once: 2 to 18 ms, so the compile thread does it.
+ *           Finding one compares its ranges.
  * Not here: when a state has a class (lexer_run), the walk of what is left (grammar_mask).
  *
  * Where the open lexeme is `X{m,n} tail`, every token of at most n characters of X is allowed. What
@@ -48,8 +48,8 @@ const struct token_class *token_classes_make(struct token_classes *classes,
                                              const struct regex_range *ranges, uint32_t count);
 void token_classes_release(struct token_classes *classes, const struct token_class *class);
 
-/* Whether the class gives the mask of a state with this run: each token of the class either stays in
- * the lexeme or is dead. */
+/* Whether the class gives the mask of a state with this run: each token of the class either stays
+ * in the lexeme or is dead. */
 static inline bool token_class_fits(const struct token_class *class, struct regex_run run)
 {
     return run.max >= class->longest || run.is_exact;

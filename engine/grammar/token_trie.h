@@ -1,11 +1,11 @@
 /* token_trie: the byte strings of a vocabulary as a tree, in the order in which a walk meets them.
  *
- *     tokens "a" (7), "ab" (9), "b" (4):   root 0 · a 1 (token 7) · b 2 (token 9) · b 1 (token 4)
+ *     tokens "a" (7), "ab" (9), "b" (4):  root · a 1 (token 7) · b 2 (token 9) · b 1 (token 4)
  *     node 1 has size 2: a walk that does not go on at "a" continues at node 3
  *
  * Owns:     nodes, a copy of the tokens' bytes, chains of ids with equal bytes.
  * Thread:   made at start, then read-only from any.
- * Cost:     making sorts the tokens: 50 to 290 ms for 49k to 262k tokens.
+ * Cost:     making sorts the tokens: 18 to 103 ms for 49k to 262k tokens.
  * Not here: the vocabulary (engine/models), walks (grammar_mask), character classes (token_class).
  *
  * Every id that has bytes is in the tree. Two ids may have the same bytes: a node holds the lowest

@@ -2,9 +2,9 @@
  *
  * usage: bench_lexer FILE.gguf      prints one JSON line for each figure
  *
- * One thread, its processor time. States are those inside a string of JSON, free and with at most 64
- * letters, in a number, and at an enum of 100 words. A whole walk looks at every node that is not
- * dead; a walk by class copies the mask of the class and looks at the tokens that are left. The
+ * One thread, its processor time. States are those inside a string of JSON, free and with at most
+ * 64 letters, in a number, and at an enum of 100 words. A whole walk looks at every node that is
+ * not dead; a walk by class copies the mask of the class and looks at the tokens that are left. The
  * first walk fills the lexer's table. Both masks are compared. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -270,7 +270,7 @@ static void test_random(void **state)
 {
     (void)state;
     uint32_t compared = 0, refused = 0, matches = 0;
-    for (uint32_t round = 0; round < rounds(3000, 200000); round++) {
+    for (uint32_t round = 0; round < rounds(1500, 200000); round++) {
         struct rng rng = {round, 0};
         char source[2 * SOURCE_BYTES] = "";
         write_random(&rng, source, (uint32_t)rng_below(&rng, 5));

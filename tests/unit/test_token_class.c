@@ -150,7 +150,8 @@ static void make_mask(struct lexer *lexer, uint32_t state, const struct token_tr
     }
 }
 
-/* Returns whether the state has a class that fits; then its mask must be that of trying each token. */
+/* Returns whether the state has a class that fits; then its mask must be that of trying each token.
+ * */
 static bool check_state(struct lexer *lexer, uint32_t state, struct token_classes *classes,
                         uint32_t *mask)
 {
