@@ -18,3 +18,7 @@
 #define LIMIT_CONFIG_BYTES             (4 * 1024 * 1024) /* config.json and its like */
 #define LIMIT_CONFIG_VALUES            65536
 #define LIMIT_CONFIG_DEPTH             16
+#define LIMIT_TOKENIZER_BYTES          (64 * 1024 * 1024)
+#define LIMIT_TOKENIZER_VALUES         (8 * LIMIT_TOKENIZER_MERGES)
+#define LIMIT_TOKENIZER_MERGES         1048576 /* Gemma has half a million */
+#define LIMIT_TOKENIZER_ENDS           16      /* tokens that end an answer */

@@ -3,6 +3,7 @@
 #include "config/base/limits_files.h"
 #include "config/base/mem.h"
 #include "engine/models/hf_folder.h"
+#include "engine/models/hf_tokenizer.h"
 
 struct hf_model {
     struct hf_config config;
@@ -25,6 +26,15 @@ static enum status open_json(int folder, const char *name, struct buffer *text,
     return status;
 }
 
+/* A directory without a tokenizer has no keys about text, which the server then asks for. */
+static enum status open_text(struct hf_model *model, int folder, const struct json_read *config)
+{
+    int64_t size = 0;
+    (void)json_read_integer(json_read_member(config, 0, "vocab_size"), &size);
+    const enum status status = hf_tokenizer_read(folder, config, (uint32_t)size, &model->written);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 static enum status open_config(struct hf_model *model, int folder)
 {
     struct json_read json = {0};
@@ -32,6 +42,8 @@ static enum status open_config(struct hf_model *model, int folder)
     enum status status = open_json(folder, "config.json", &text, &json);
     if (status == STATUS_OK)
         status = hf_config_read(&model->config, &json, &model->written);
+    if (status == STATUS_OK)
+        status = open_text(model, folder, &json);
     json_read_free(&json);
     buffer_deinit(&text);
     return status;

@@ -211,6 +211,24 @@ static const char *const CREATE_END_NAMES[] = {
     "<|eot|>",       "</s>",       "<eos>",           "<end_of_turn>", "<|return|>",
 };
 
+/* The list that generation_config.json of a directory has (hf_tokenizer). */
+static enum status create_ends(struct vocab *vocab, const struct gguf *gguf)
+{
+    struct gguf_array ids;
+    if (!gguf_has(gguf, "banyan.eos_token_ids"))
+        return STATUS_OK;
+    TRY(gguf_get_array(gguf, "banyan.eos_token_ids", &ids));
+    for (uint64_t i = 0; i < ids.count; i++) {
+        uint32_t id;
+        TRY(gguf_array_next_u32(&ids, &id));
+        if (id >= vocab->size)
+            FAIL(STATUS_CORRUPT, "banyan.eos_token_ids has %u, but there are %u tokens", id,
+                 vocab->size);
+        vocab->ends[id] = true;
+    }
+    return STATUS_OK;
+}
+
 static enum status create_specials(struct vocab *vocab, const struct gguf *gguf)
 {
     /* The format spells the separator's key with an e. */
@@ -233,6 +251,7 @@ static enum status create_specials(struct vocab *vocab, const struct gguf *gguf)
         if (id != VOCAB_NONE)
             vocab->ends[id] = true;
     }
+    TRY(create_ends(vocab, gguf));
     for (id = 0; id < vocab->size; id++) {
         if (vocab->kinds[id] != VOCAB_CONTROL)
             continue;

@@ -45,8 +45,8 @@ uint32_t vocab_size(const struct vocab *vocab);
 struct slice vocab_bytes(const struct vocab *vocab, uint32_t id);
 enum vocab_kind vocab_kind(const struct vocab *vocab, uint32_t id);
 bool vocab_is_control(const struct vocab *vocab, uint32_t id);
-/* Whether a token ends a generation: eos, eot and eom of the file, and
- * well-known control tokens. */
+/* Whether a token ends a generation: eos, eot and eom of the file, the end tokens of a directory's
+ * generation_config.json, and well-known control tokens. */
 bool vocab_is_end(const struct vocab *vocab, uint32_t id);
 uint32_t vocab_bos(const struct vocab *vocab); /* VOCAB_NONE when the model has none */
 uint32_t vocab_eos(const struct vocab *vocab);

@@ -1,6 +1,7 @@
 #include "tests/kit/hf_writer.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,38 @@ static _Noreturn void die(const char *what)
     abort();
 }
 
+static void begin(struct hf_writer *writer)
+{
+    writer->descriptor = open(writer->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    writer->tensors = calloc(HF_WRITER_TENSORS, sizeof *writer->tensors);
+    if (writer->descriptor < 0 || writer->tensors == NULL)
+        die(writer->path);
+    buffer_init(&writer->data, DATA_MAX);
+}
+
 void hf_writer_init(struct hf_writer *writer)
 {
     memset(writer, 0, sizeof *writer);
     snprintf(writer->path, sizeof writer->path, "/tmp/banyan-hf-XXXXXX");
     if (mkdtemp(writer->path) == NULL)
         die(writer->path);
-    writer->descriptor = open(writer->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    writer->tensors = calloc(HF_WRITER_TENSORS, sizeof *writer->tensors);
-    if (writer->descriptor < 0 || writer->tensors == NULL)
-        die(writer->path);
-    buffer_init(&writer->data, DATA_MAX);
+    begin(writer);
+}
+
+void hf_writer_open(struct hf_writer *writer, const char *path)
+{
+    memset(writer, 0, sizeof *writer);
+    snprintf(writer->path, sizeof writer->path, "%s", path);
+    if (mkdir(path, 0755) != 0 && errno != EEXIST)
+        die(path);
+    begin(writer);
+}
+
+void hf_writer_close(struct hf_writer *writer)
+{
+    close(writer->descriptor);
+    free(writer->tensors);
+    buffer_deinit(&writer->data);
 }
 
 void hf_writer_deinit(struct hf_writer *writer)
@@ -37,11 +59,9 @@ void hf_writer_deinit(struct hf_writer *writer)
             (void)unlinkat(writer->descriptor, entry->d_name, AT_REMOVEDIR);
     if (folder != NULL)
         closedir(folder);
-    close(writer->descriptor);
     if (rmdir(writer->path) != 0)
         die(writer->path);
-    free(writer->tensors);
-    buffer_deinit(&writer->data);
+    hf_writer_close(writer);
 }
 
 static void write_all(int descriptor, const void *bytes, size_t length)
@@ -58,7 +78,7 @@ static void write_all(int descriptor, const void *bytes, size_t length)
 static int create(const struct hf_writer *writer, const char *name)
 {
     const int descriptor =
-        openat(writer->descriptor, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        openat(writer->descriptor, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor < 0)
         die(name);
     return descriptor;

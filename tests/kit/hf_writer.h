@@ -21,7 +21,7 @@ struct hf_writer_tensor {
 };
 
 struct hf_writer {
-    char path[64];
+    char path[256];
     int descriptor;
     struct buffer data;
     uint32_t count;
@@ -29,8 +29,12 @@ struct hf_writer {
 };
 
 void hf_writer_init(struct hf_writer *writer);
-/* Removes the directory. */
+/* The same with a directory of the caller's, made if it is not there. */
+void hf_writer_open(struct hf_writer *writer, const char *path);
+/* Removes the directory and all that is in it. */
 void hf_writer_deinit(struct hf_writer *writer);
+/* Leaves the directory as it is. */
+void hf_writer_close(struct hf_writer *writer);
 
 /* Writes a file, in place of one of that name. */
 void hf_writer_file(const struct hf_writer *writer, const char *name, struct slice bytes);

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "engine/models/gguf.h"
 #include "kernels/tensor.h"
+#include "tests/kit/llama_file.h"
 #include "tests/kit/pack_values.h"
 
 /* --- weights --- */
@@ -220,4 +222,79 @@ void tiny_folder_write(struct hf_writer *writer, const struct tiny_model *model,
     buffer_deinit(&config);
     tiny_model_each(model, take, context);
     hf_writer_finish(writer, files);
+}
+
+/* --- text --- */
+
+/* "vocab" and "added_tokens" of the file's tokens; control tokens are added ones. */
+static void put_tokens(const struct gguf *gguf, uint32_t count, struct buffer *vocab,
+                       struct buffer *added)
+{
+    struct gguf_array tokens;
+    struct gguf_array kinds;
+    if (gguf_get_array(gguf, "tokenizer.ggml.tokens", &tokens) != STATUS_OK ||
+        gguf_get_array(gguf, "tokenizer.ggml.token_type", &kinds) != STATUS_OK)
+        abort();
+    for (uint32_t id = 0; id < count; id++) {
+        struct slice text;
+        int32_t kind;
+        if (gguf_array_next_string(&tokens, &text) != STATUS_OK ||
+            gguf_array_next_i32(&kinds, &kind) != STATUS_OK)
+            abort();
+        struct buffer *out = kind == 1 ? vocab : added;
+        if (out->length > 0)
+            buffer_append_char(out, ',');
+        if (kind != 1)
+            buffer_printf(out, "{\"id\":%u,\"special\":true,\"content\":", id);
+        buffer_append_json_string(out, text);
+        if (kind == 1)
+            buffer_printf(out, ":%u", id);
+        else
+            buffer_append_char(out, '}');
+    }
+}
+
+void tiny_folder_text(const struct hf_writer *writer, uint32_t vocab, uint32_t padding)
+{
+    struct gguf_writer keys;
+    struct buffer file;
+    struct buffer tokens;
+    struct buffer added;
+    struct buffer out;
+    struct gguf *gguf;
+    struct slice chat;
+    gguf_writer_init(&keys);
+    llama_file_write_tokenizer(&keys, vocab);
+    gguf_writer_finish(&keys, &file);
+    gguf_writer_deinit(&keys);
+    if (gguf_parse(&gguf, file.bytes, file.length) != STATUS_OK ||
+        gguf_get_string(gguf, "tokenizer.chat_template", &chat) != STATUS_OK)
+        abort();
+    buffer_init(&tokens, 1 << 24);
+    buffer_init(&added, 1 << 24);
+    buffer_init(&out, 1 << 24);
+    put_tokens(gguf, vocab - padding, &tokens, &added);
+    buffer_append_text(&out, "{\"version\":\"1.0\",\"added_tokens\":[");
+    buffer_append_slice(&out, buffer_slice(&added));
+    buffer_append_text(&out,
+                       "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\","
+                       "\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true},"
+                       "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}]},"
+                       "\"post_processor\":null,\"decoder\":{\"type\":\"ByteLevel\"},"
+                       "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
+                       "\"continuing_subword_prefix\":\"\",\"byte_fallback\":false,"
+                       "\"merges\":[],\"vocab\":{");
+    buffer_append_slice(&out, buffer_slice(&tokens));
+    buffer_append_text(&out, "}}}");
+    hf_writer_file(writer, "tokenizer.json", buffer_slice(&out));
+    hf_writer_file(writer, "tokenizer_config.json",
+                   SLICE("{\"bos_token\":{\"content\":\"<|im_start|>\"},"
+                         "\"eos_token\":\"<|im_end|>\",\"add_bos_token\":false}"));
+    hf_writer_file(writer, "generation_config.json", SLICE("{\"eos_token_id\":[258,256]}"));
+    hf_writer_file(writer, "chat_template.jinja", chat);
+    buffer_deinit(&out);
+    buffer_deinit(&added);
+    buffer_deinit(&tokens);
+    gguf_close(gguf);
+    buffer_deinit(&file);
 }

@@ -3,7 +3,7 @@
  * Owns:     nothing; the directory is the hf_writer's.
  * Thread:   one.
  * Cost:     linear in the weights.
- * Not here: the numbers (tiny_model), the files (hf_writer), tokenizers.
+ * Not here: the numbers (tiny_model), the files (hf_writer).
  */
 #pragma once
 
@@ -19,3 +19,7 @@ void tiny_folder_write(struct hf_writer *writer, const struct tiny_model *model,
 /* Appends config.json's text. */
 void tiny_folder_config(const struct tiny_model *model, enum tiny_spelling spelling,
                         struct buffer *out);
+
+/* Writes the files about text that say what the keys of llama_file_write_tokenizer say. The last
+ * `padding` tokens are rows of the embeddings that tokenizer.json does not have. */
+void tiny_folder_text(const struct hf_writer *writer, uint32_t vocab, uint32_t padding);

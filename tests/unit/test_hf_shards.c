@@ -121,8 +121,8 @@ static void test_hostile_indexes_are_refused(void **state)
         {SLICE("[[[[[[[[[[[[[[[["), "JSON"},
     };
     struct hf_writer folder;
-    char path[256];
-    char twin[256];
+    char path[512];
+    char twin[512];
     (void)state;
     begin(&folder);
     hf_writer_finish(&folder, 3);

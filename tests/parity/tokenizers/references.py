@@ -117,6 +117,14 @@ def tekken(name):
     return by_ranks("tekken", ranks, model["config"]["pattern"])
 
 
+def encode_of(library):
+    def encode(text):
+        return library.encode(text, add_special_tokens=False).ids
+
+    encode.library = library  # which can write a tokenizer.json
+    return encode
+
+
 def by_merges(keys, row):
     """The way of the library tokenizers, with a file's tokens and merges."""
     from tokenizers import AddedToken, Tokenizer, models
@@ -130,8 +138,7 @@ def by_merges(keys, row):
         library.normalizer = published.normalizer(row)
     library.pre_tokenizer = published.ROWS[row]()
     library.add_tokens([AddedToken(text, normalized=False) for text, kind in zip(tokens, kinds, strict=True) if kind == 4])
-    keys = dict(keys, **{"tokenizer.ggml.pre": row})
-    return keys, lambda text: library.encode(text, add_special_tokens=False).ids
+    return dict(keys, **{"tokenizer.ggml.pre": row}), encode_of(library)
 
 
 def merges_file(row):
@@ -161,6 +168,27 @@ def by_pieces(keys):
     proto.normalizer_spec.remove_extra_whitespaces = False
     library = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
     return keys, library.EncodeAsIds
+
+
+def by_scores(keys):
+    """A tokenizer.json's way with the pieces: merges as transformers makes them of a SentencePiece model."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers
+
+    kinds, scores = keys["tokenizer.ggml.token_type"], keys["tokenizer.ggml.scores"]
+    tokens = [text.replace(" ", "\u2581") for text in keys["tokenizer.ggml.tokens"]]
+    ids = {text: i for i, text in enumerate(tokens)}
+    merges = []
+    for i, text in enumerate(tokens):
+        ways = [(text[:at], text[at:]) for at in range(1, len(text)) if text[:at] in ids and text[at:] in ids]
+        merges += [(-scores[i], i, ids[left], ids[right], (left, right)) for left, right in ways]
+    unknown = tokens[keys.get("tokenizer.ggml.unknown_token_id", kinds.index(2) if 2 in kinds else 0)]
+    merges = [merge[-1] for merge in sorted(merges)]
+    library = Tokenizer(models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    replace = normalizers.Replace(" ", "\u2581")
+    blank = keys.get("tokenizer.ggml.add_space_prefix", True)
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), replace]) if blank else replace
+    library.add_tokens([AddedToken(text, normalized=False) for text, kind in zip(tokens, kinds, strict=True) if kind == 4])
+    return encode_of(library)
 
 
 def sentencepiece_model(name):
@@ -225,3 +253,25 @@ REFERENCES = {
     "mistral v7": (lambda _, name: sentencepiece_model(name), "mistral_instruct_tokenizer_241114.model.v7"),
     "mistral v7m1": (lambda _, name: sentencepiece_model(name), "mistral_instruct_tokenizer_241114.model.v7m1"),
 }
+
+
+def merges_folder(name):
+    return lambda folder: REFERENCES[name][0](folder, REFERENCES[name][1])[1]
+
+
+def scores_folder(name):
+    return lambda folder: by_scores(REFERENCES[name][0](folder, REFERENCES[name][1])[0])
+
+
+# Of which a tokenizer.json is written and read.
+FOLDERS = {
+    **{
+        name: merges_folder(name)
+        for name in (
+            "gpt-2", "olmo, with GPT-NeoX's vocabulary", "starcoder", "llama-bpe, tokenizers", "qwen2, tokenizers",
+            "qwen35, tokenizers", "deepseek-coder", "deepseek-v3, cuts alone",
+        )
+    },
+    "qwen2, of the model": lambda folder: by_merges(gguf_file.read(vocabulary_file(folder, "Qwen2.5-Coder-0.5B*.gguf")), "qwen2")[1],
+    **{name: scores_folder(name) for name in ("gemma 3", "llama-spm", "mistral v1", "mistral v3")},
+}  # fmt: skip
