@@ -79,7 +79,8 @@ struct engine {
 
 /* --- opening --- */
 
-static void open_name(struct engine *engine, const struct engine_options *options)
+/* The name that was given, or the last part of the path: of a file without its ending. */
+static void open_name(struct engine *engine, const struct engine_options *options, bool is_folder)
 {
     const char *name = options->model_name;
     if (name != NULL && name[0] != '\0') {
@@ -87,10 +88,16 @@ static void open_name(struct engine *engine, const struct engine_options *option
         return;
     }
     const char *path = options->model_path != NULL ? options->model_path : "model";
-    const char *base = strrchr(path, '/');
-    snprintf(engine->model_name, sizeof(engine->model_name), "%s", base != NULL ? base + 1 : path);
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    snprintf(engine->model_name, sizeof(engine->model_name), "%.*s", (int)(end - begin),
+             path + begin);
     char *ending = strrchr(engine->model_name, '.');
-    if (ending != NULL && ending != engine->model_name)
+    if (!is_folder && ending != NULL && ending != engine->model_name)
         *ending = '\0';
 }
 
@@ -481,7 +488,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
                                                 : stat(options->model_path, &file);
     if (unread == 0) /* else opening the file says why */
         engine->created_wall_s = file.st_mtime;
-    open_name(engine, options);
+    open_name(engine, options, unread == 0 && S_ISDIR(file.st_mode));
     /* Every running sequence may need a row of logits. An echo is cut into chunks of the rows left;
      * 64 of them are enough to keep the matrix kernels busy. */
     uint32_t logit_rows_max = options->sequences_max > 64 ? options->sequences_max : 64;

@@ -66,6 +66,22 @@ static void places_add_folder_of(struct places *places, const char *path,
     places_add(places, folder, access);
 }
 
+/* Adds what an open descriptor refers to. */
+static void places_add_open(struct places *places, int descriptor, enum sandbox_access access)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    places_add(places, path, access);
+}
+
+/* A model's directory, whose files are opened when the process is confined. A file is open. */
+static void places_add_model(struct places *places, int descriptor)
+{
+    struct stat info;
+    if (fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode))
+        places_add_open(places, descriptor, SANDBOX_READ);
+}
+
 /* The callback of kernels_prepare_places(). */
 static void places_add_device(void *context, const char *path, bool is_node)
 {
@@ -162,9 +178,7 @@ static enum status engine_confine(const struct serve_half_options *options, stru
                                   int state)
 {
     const struct sandbox_network none = {.count = 0};
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", state);
-    places_add(places, path, SANDBOX_WRITE);
+    places_add_open(places, state, SANDBOX_WRITE);
     return serve_half_confine(options, places, &none, false);
 }
 
@@ -217,8 +231,9 @@ static enum status engine_listen(const struct serve_half_options *options, int *
 static enum status engine_open_model(const char *path, int *out)
 {
     if (path[0] == '\0')
-        FAIL(STATUS_INVALID, "no model: set --model FILE.gguf, BANYAN_MODEL, or \"model\" in the "
-                             "file of --config");
+        FAIL(STATUS_INVALID,
+             "no model: set --model FILE.gguf|FOLDER, BANYAN_MODEL, or \"model\" in the "
+             "file of --config");
     *out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*out < 0)
         FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", path,
@@ -297,6 +312,7 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     enum status status = confine_parent(&own); /* also before it waits for a driver */
     if (status == STATUS_OK)
         places_open_device(&places, config->isa, engine_device(config, index), ranks);
+    places_add_model(&places, engine->model_descriptor);
     if (status == STATUS_OK)
         status = serve_half_confine(&own, &places, &none, false);
     if (status == STATUS_OK)
@@ -369,6 +385,9 @@ static enum status engine_open(const struct serve_half_options *options,
     struct places places = {.count = 0};
     for (int64_t i = 0; i < config->engines; i++)
         places_open_device(&places, config->isa, engine_device(config, i), engine->ranks[i]);
+    places_add_model(&places, engine->model_descriptor);
+    if (engine->draft_descriptor > 0)
+        places_add_model(&places, engine->draft_descriptor);
     return engine_confine(options, &places, engine->state_descriptor);
 }
 

@@ -1,6 +1,8 @@
 /* make_tiny: writes a generated model of any architecture, with a byte-level tokenizer and a chat
  * template. End-to-end tests serve the small ones; `experts` and `dense` are for measurements.
  *
+ * A path with '/' at its end becomes a Hugging Face directory of three shards.
+ *
  * usage: make_tiny FILE MODEL [context [f32|q4_0|q8_0]]    MODEL: a row of tiny_models.def
  *        make_tiny FILE experts    8 layers of width 1,024 with 64 experts of 512, 8 taken, q4_0
  *        make_tiny FILE dense      the same with one feed-forward of 4,096: equal active weights */
@@ -10,7 +12,7 @@
 
 #include "kernels/tensor.h"
 #include "tests/kit/llama_file.h"
-#include "tests/kit/tiny_model.h"
+#include "tests/kit/tiny_folder.h"
 
 static _Noreturn void die(const char *what, const char *why)
 {
@@ -71,6 +73,18 @@ static struct tiny_model small(int argc, char **argv)
     return model;
 }
 
+static int write_folder(const char *path, const struct tiny_model *model)
+{
+    struct hf_writer folder;
+    if (model->type == TENSOR_TYPE_q4_0 || model->type == TENSOR_TYPE_q8_0)
+        die(path, "cannot have packed weights");
+    hf_writer_open(&folder, path);
+    tiny_folder_write(&folder, model, 3, TINY_SPELLING_OLD);
+    tiny_folder_text(&folder, model->vocab != 0 ? model->vocab : TINY_VOCAB, 0);
+    hf_writer_close(&folder);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3 || argc > 5)
@@ -78,6 +92,8 @@ int main(int argc, char **argv)
     bool has_experts = strcmp(argv[2], "experts") == 0;
     struct tiny_model model =
         has_experts || strcmp(argv[2], "dense") == 0 ? large(has_experts) : small(argc, argv);
+    if (argv[1][0] != '\0' && argv[1][strlen(argv[1]) - 1] == '/')
+        return write_folder(argv[1], &model);
     struct gguf_writer writer;
     gguf_writer_init(&writer);
     gguf_writer_string(&writer, "general.name", model.name);
