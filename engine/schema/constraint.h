@@ -9,46 +9,18 @@
  *           name a constraint (gateway/dialect).
  *
  * The grammar never accepts what the source forbids. It may be narrower: some values that a schema
- * allows cannot be written. README.md lists these.
+ * allows cannot be written. README.md lists them.
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/slice.h"
+#include "engine/schema/constraint_types.h"
 
 struct grammar;
+struct grammar_builder;
 struct grammar_fuel;
-
-enum constraint_kind {
-    CONSTRAINT_JSON_SCHEMA, /* source: the schema, JSON */
-    CONSTRAINT_JSON_OBJECT, /* any JSON object of depth at most 32; the source is empty */
-    CONSTRAINT_REGEX,       /* source: a regex for the whole answer */
-    CONSTRAINT_CHOICE,      /* source: a JSON array of texts */
-    CONSTRAINT_LARK,        /* source: a Lark grammar */
-};
-
-struct constraint_options {
-    /* OpenAI's `strict`: unknown keywords and formats are refused, and an object whose properties
-     * are named has no others. */
-    bool strict;
-    bool disable_any_whitespace;        /* no white space between the tokens of JSON */
-    bool disable_additional_properties; /* objects are closed as with strict */
-    /* Bytes that no token of the vocabulary has, a bit for each byte: bit b % 64 of word b / 64.
-     * They are cut from the grammar, so that a text that no model can write is refused here. */
-    uint64_t missing_bytes[4];
-};
-
-enum { CONSTRAINT_PATH_BYTES = 256, CONSTRAINT_KEYWORD_BYTES = 64, CONSTRAINT_MESSAGE_BYTES = 256 };
-
-/* What is wrong with a source. Texts end with a NUL and are cut to their room; they quote the
- * source, so they may be shown to who sent it, and never reach a log. */
-struct constraint_error {
-    char path[CONSTRAINT_PATH_BYTES]; /* in the source: ".properties.x.pattern"; "" is the source */
-    char keyword[CONSTRAINT_KEYWORD_BYTES]; /* "pattern", or "" */
-    char message[CONSTRAINT_MESSAGE_BYTES]; /* a whole sentence */
-};
 
 /* Compiles a source. On success `*out` has one reference, and `error` is not touched. On failure
  * `*out` is NULL and `error` is filled:
@@ -59,3 +31,11 @@ struct constraint_error {
 enum status constraint_compile(enum constraint_kind kind, struct slice source,
                                const struct constraint_options *options, struct grammar_fuel *fuel,
                                struct grammar **out, struct constraint_error *error);
+
+/* Adds the rules of a source to a builder, for grammars of which the source is a part, such as the
+ * arguments of a tool. `*start` is a grammar_symbol. Bytes that the vocabulary does not have must
+ * have been cut from the builder's pool (regex_pool_cut); `missing_bytes` is not read. */
+enum status constraint_build(enum constraint_kind kind, struct slice source,
+                             const struct constraint_options *options,
+                             struct grammar_builder *builder, uint32_t *start,
+                             struct constraint_error *error);
