@@ -130,6 +130,42 @@ static void test_rows_of_q_and_k_matter(void **state)
     hf_writer_deinit(&folder);
 }
 
+static int count_bytes(void *context, size_t bytes)
+{
+    *(size_t *)context += bytes;
+    return 0;
+}
+
+/* A load takes memory for its own tensor alone; one that takes parts of biases, for all of them. */
+static void test_a_load_takes_one_tensor_of_memory(void **state)
+{
+    static const char *const names[] = {"llama", "mixtral", "gpt_oss", "gpt_oss_mxfp4", "gemma3"};
+    (void)state;
+    for (size_t m = 0; m < sizeof names / sizeof names[0]; m++) {
+        struct hf_writer folder;
+        struct hf_model *model;
+        hf_writer_init(&folder);
+        tiny_folder_write(&folder, tiny_model_find(names[m]), 3, TINY_SPELLING_NEW);
+        assert_int_equal(hf_model_open(&model, folder.descriptor), STATUS_OK);
+        for (uint32_t i = 0; i < hf_tensors_count(hf_model_tensors(model)); i++) {
+            struct tensor tensor;
+            struct slice name;
+            void *memory;
+            size_t taken = 0;
+            hf_tensors_at(hf_model_tensors(model), i, &name, &tensor);
+            const bool is_bias = tensor.dim_count == 2 && name.bytes[name.length - 1] == 's';
+            mem_hook_set(count_bytes, &taken);
+            assert_int_equal(hf_tensors_load(hf_model_tensors(model), i, &tensor, &memory),
+                             STATUS_OK);
+            mem_hook_set(NULL, NULL);
+            assert_true(taken <= (is_bias ? 3 : 1) * tensor.bytes);
+            mem_free(memory);
+        }
+        hf_model_close(model);
+        hf_writer_deinit(&folder);
+    }
+}
+
 static int fail_after(void *context, size_t bytes)
 {
     int *left = context;
@@ -192,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_every_model_has_the_bits_of_its_gguf_file),
         cmocka_unit_test(test_matrices_of_half_the_size),
         cmocka_unit_test(test_rows_of_q_and_k_matter),
+        cmocka_unit_test(test_a_load_takes_one_tensor_of_memory),
         cmocka_unit_test(test_no_memory_at_any_point_leaks_nothing),
         cmocka_unit_test(test_folders_without_a_file),
     };

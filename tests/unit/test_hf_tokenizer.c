@@ -152,7 +152,7 @@ static void test_keys_are_those_of_the_gguf_file(void **state)
 static struct vocab *open_vocab(const struct hf_writer *folder, struct gguf_keys *keys,
                                 struct gguf **gguf)
 {
-    struct vocab *vocab;
+    struct vocab *vocab = NULL;
     gguf_keys_init(keys);
     if (hf_tokenizer_read(folder->descriptor, NULL, 0, keys) != STATUS_OK ||
         gguf_keys_finish(keys, gguf) != STATUS_OK || vocab_create(&vocab, *gguf) != STATUS_OK)
