@@ -56,7 +56,7 @@ MAY_INCLUDE = {
         "engine/scheduler", "engine/sequence", "engine/draft",
     ],
     "engine/text": ["config/base", "engine/models", "engine/request"],
-    "engine/answer": ["config/base", "engine/models"],
+    "engine/answer": ["config/base", "engine/models", "engine/grammar", "engine/schema"],
     "engine": [
         "config/base", "kernels", "engine/models", "engine/ranks", "engine/request",
         "engine/draft", "engine/step", "engine/text", "engine/answer",
