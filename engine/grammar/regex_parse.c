@@ -9,7 +9,10 @@
 #include "config/base/utf8.h"
 #include "engine/grammar/regex_node.h"
 
-enum { CODE_POINT_MAX = 0x10ffff, NO_CHARACTER = UINT32_MAX };
+enum { CODE_POINT_MAX = 0x10ffff };
+#define NO_CHARACTER UINT32_MAX
+/* A part on the stack with this bit is no text, but what the text from there on must match. */
+#define LOOK_MARK ((uint32_t)1 << 31)
 
 /* What a part of a regex matches, by the anchors at its edges: an OR of four. */
 enum { AT_START = 1, AT_END = 2, ANCHORS = 4 };
@@ -31,6 +34,7 @@ struct group {
     uint32_t start;     /* of the stack: alternatives without anchors */
     uint32_t base;      /* of the stack: parts of the alternative */
     uint32_t counts;    /* the largest product of counts inside each other */
+    bool has_looks;     /* a part has LOOK_MARK */
     bool is_begun;      /* something stands before the place that is read */
     bool is_ended;      /* nothing may follow, because an anchor does */
 };
@@ -414,7 +418,7 @@ static void begin_alternative(struct parser *p, struct group *group)
     group->first = group->last = value_of(REGEX_EMPTY);
     group->look = REGEX_ALL;
     group->base = p->pool->top;
-    group->is_begun = group->is_ended = false;
+    group->has_looks = group->is_begun = group->is_ended = false;
 }
 
 /* The text from some place on, when the regex begins there. */
@@ -440,15 +444,42 @@ static void end_outer(struct parser *p, const struct group *group, const struct 
     }
 }
 
-static void end_alternative(struct parser *p)
+/* The parts of an alternative with lookahead between them, with all that may follow: from the
+ * right, each lookahead is intersected with what stands behind it. */
+static struct value join_looks(struct parser *p, const struct group *group)
 {
-    struct group *group = &p->groups[p->depth];
+    struct regex_pool *pool = p->pool;
+    struct value value = value_of(REGEX_NONE);
+    for (uint32_t edge = 0; edge <= AT_END; edge += AT_END) {
+        regex_node_id text = group->last.at[edge];
+        if (edge == 0 && p->match == REGEX_SEARCH)
+            text = regex_cat(pool, text, p->any);
+        for (uint32_t i = pool->top; i > group->base && pool->status == STATUS_OK; i--) {
+            uint32_t part = pool->stack[i - 1];
+            text = (part & LOOK_MARK) != 0 ? regex_and(pool, part & ~LOOK_MARK, text)
+                                           : regex_cat(pool, part, text);
+        }
+        value.at[AT_END] = regex_or(pool, value.at[AT_END], text);
+    }
+    pool->top = group->base;
+    return value;
+}
+
+static struct value join_parts(struct parser *p, const struct group *group)
+{
     struct regex_pool *pool = p->pool;
     regex_node_id middle = REGEX_EMPTY;
     while (pool->top > group->base)
         middle = regex_cat(pool, pool->stack[--pool->top], middle);
     struct value value = value_of(middle);
-    value = cat_values(p, &value, &group->last);
+    return cat_values(p, &value, &group->last);
+}
+
+static void end_alternative(struct parser *p)
+{
+    struct group *group = &p->groups[p->depth];
+    struct regex_pool *pool = p->pool;
+    struct value value = group->has_looks ? join_looks(p, group) : join_parts(p, group);
     value = cat_values(p, &group->first, &value);
     if (p->depth == 0)
         end_outer(p, group, &value);
@@ -582,9 +613,11 @@ static enum status count_part(struct parser *p, struct value *part, uint32_t cou
 
 static enum status open_group(struct parser *p, size_t offset, enum group_kind kind)
 {
-    if (kind != GROUP && (p->depth != 0 || p->groups[0].is_begun))
+    if (kind != GROUP && p->depth != 0)
         return refuse(p, STATUS_UNSUPPORTED, offset,
-                      "Lookahead is supported only at the beginning of a regex");
+                      "Lookahead is supported only outside of groups");
+    if (kind != GROUP && p->groups[0].is_ended)
+        return refuse_anchor(p, offset);
     if (p->depth == LIMIT_GRAMMAR_DEPTH)
         return refuse(p, STATUS_LIMIT, offset, "Groups are nested more than %d deep",
                       LIMIT_GRAMMAR_DEPTH);
@@ -615,24 +648,42 @@ static enum status parse_open(struct parser *p)
     return open_group(p, offset, GROUP);
 }
 
+/* Whether an anchor to the start in a lookahead has a meaning there. Where the regex is anchored
+ * already, it has none of its own; a lookahead that is wholly anchored anchors the regex. */
+static bool fits_start(struct parser *p, const struct group *look)
+{
+    struct group *outer = &p->groups[p->depth];
+    const struct value *value = &look->done;
+    if (!is_anchored(value, AT_START))
+        return true;
+    if (outer->is_begun)
+        return false;
+    bool is_start = outer->first.at[0] == REGEX_NONE;
+    bool is_wholly = value->at[0] == REGEX_NONE && value->at[AT_END] == REGEX_NONE;
+    if (!is_start && (!is_wholly || look->kind == LOOK_AHEAD_NOT))
+        return false;
+    outer->first = value_of(REGEX_NONE);
+    outer->first.at[AT_START] = REGEX_EMPTY;
+    return true;
+}
+
 /* What a lookahead says about the text from its place on. */
 static enum status end_look(struct parser *p, const struct group *group)
 {
     struct group *outer = &p->groups[p->depth];
     const struct value *value = &group->done;
-    if (is_anchored(value, AT_START)) { /* it holds at the start of the text alone */
-        if (value->at[0] != REGEX_NONE || value->at[AT_END] != REGEX_NONE ||
-            group->kind == LOOK_AHEAD_NOT)
-            return refuse_anchor(p, group->offset);
-        outer->first = value_of(REGEX_NONE);
-        outer->first.at[AT_START] = REGEX_EMPTY;
-    }
+    if (!fits_start(p, group))
+        return refuse_anchor(p, group->offset);
     regex_node_id open = regex_or(p->pool, value->at[0], value->at[AT_START]);
     regex_node_id whole = regex_or(p->pool, value->at[AT_END], value->at[AT_START | AT_END]);
     regex_node_id text = regex_or(p->pool, regex_cat(p->pool, open, p->any), whole);
     if (group->kind == LOOK_AHEAD_NOT)
         text = regex_and(p->pool, regex_not(p->pool, text), p->any);
-    outer->look = regex_and(p->pool, outer->look, text);
+    outer->has_looks = outer->has_looks || outer->is_begun;
+    if (outer->is_begun)
+        regex_push(p->pool, text | LOOK_MARK);
+    else
+        outer->look = regex_and(p->pool, outer->look, text);
     return STATUS_OK;
 }
 

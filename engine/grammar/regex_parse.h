@@ -7,7 +7,7 @@
  *
  * Honoured: alternatives, groups (named ones too), classes, `.`, `* + ? {m,n}` greedy or lazy (the
  * language is the same), `\d \w \s` and their contraries, escapes of characters, `^` and `$` at the
- * outer edges, lookahead at the beginning. Refused by name: `\b`, other lookaround, back
+ * outer edges, lookahead outside of groups. Refused by name: `\b`, other lookaround, back
  * references, `\p`, anchors inside. A regex is read as with the flag `u`: a character is a code
  * point.
  */
