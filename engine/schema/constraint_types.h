@@ -37,8 +37,8 @@ enum { CONSTRAINT_PATH_BYTES = 256, CONSTRAINT_KEYWORD_BYTES = 64, CONSTRAINT_ME
 /* What is wrong with a source. Texts end with a NUL and are cut to their room; they quote the
  * source, so they may be shown to who sent it, and never reach a log. */
 struct constraint_error {
-    char path
-        [CONSTRAINT_PATH_BYTES]; /* in the source: ".properties.x.pattern", "line 3"; "" is the source */
+    /* Where it stands: ".properties.x.pattern", "line 3"; "" is the source. */
+    char path[CONSTRAINT_PATH_BYTES];
     char keyword[CONSTRAINT_KEYWORD_BYTES]; /* "pattern", or "" */
     char message[CONSTRAINT_MESSAGE_BYTES]; /* a whole sentence */
 };
