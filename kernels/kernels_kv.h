@@ -7,13 +7,15 @@
  *
  * A page is [layer][kv_head][K tile][V tile], each of page_tokens tokens. Where the layers of a
  * model have two kinds, a page consists of units of this form: the first unit holds the layers that
- * read all keys, and the window units hold those that read the last keys only. K4V8 packs keys by
- * channel over groups of 16 tokens, which is possible only once a group is full. Until then, and
- * for the group's own rows, the keys are in an open group outside the pages. A row reads its own
- * group from the open group and all earlier groups from the pages, whatever else is in the step.
+ * read all keys, and the window units hold those that read the last keys only. K4V8 and K4V4 pack
+ * keys by channel over groups of 16 tokens, which is possible only once a group is full. Until
+ * then, and for the group's own rows, the keys are in an open group outside the pages. A row reads
+ * its own group from the open group and all earlier groups from the pages, whatever else is in the
+ * step.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +43,12 @@ static inline uint32_t kernels_window_first(uint32_t window, uint32_t position)
     return window > 0 && keys > window
                ? (keys - window) / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS
                : 0;
+}
+
+/* Returns whether keys are packed by groups of tokens, and wait in open groups until then. */
+static inline bool kernels_kv_has_groups(enum kv_type type)
+{
+    return type == KV_TYPE_K4V8 || type == KV_TYPE_K4V4;
 }
 
 const char *kernels_kv_type_name(enum kv_type type);

@@ -528,7 +528,7 @@ bool model_config_has_two_windows(const struct model_config *config)
 
 enum status model_config_check_kv(const struct model_config *config, enum kv_type type)
 {
-    if (type == KV_TYPE_K4V8 && model_config_has_two_windows(config))
+    if (kernels_kv_has_groups(type) && model_config_has_two_windows(config))
         FAIL(STATUS_UNSUPPORTED,
              "KV pages of type %s: the layers of this %s model have two windows, of %u tokens and "
              "of %u (0 = all), and keys of 4 bits need one",

@@ -18,30 +18,52 @@
  *                rounded to a half
  *                V  as i8
  *                open group: [layer][kv_head] { K [head_dim][16] halves }
- * width is head_dim, rounded up to a multiple of 4 for codes; codes beyond head_dim are 0.
+ *     k4v4       K  as k4v8, and the open group too
+ *                V  [16][parts][20] bytes       a part is 32 dimensions: 16 bytes of magnitudes
+ *                                               (low nibble: one of 16 dimensions, high: the one 16
+ *                                               later) and 32 sign bits
+ *                after it: [blocks][16] bytes   steps of tokens; a block is 64 dimensions;
+ *                                               element = ±step × (magnitude + ½)
+ * width is head_dim, rounded up to a multiple of 4 for codes. Parts and blocks are rounded up too.
+ * Codes beyond head_dim are 0. Before values of k4v4 are rounded, whole blocks of them are mixed by
+ * a Hadamard matrix, which attention undoes in its results.
  */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "kernels/types/half.h"
 
 enum {
     KV_TILE_KEYS = 16,
-    KV_TILE_QUAD = 4,   /* dimensions of one dot product of bytes */
-    KV_TILE_BIAS = 128, /* keys are stored as unsigned bytes */
+    KV_TILE_QUAD = 4,        /* dimensions of one dot product of bytes */
+    KV_TILE_PART = 32,       /* dimensions of packed values whose bits lie together */
+    KV_TILE_PART_BYTES = 20, /* magnitudes and signs of a part */
+    KV_TILE_BLOCK = 64,      /* dimensions of packed values that share a step */
+    KV_TILE_STEP_NAN = 255,  /* of values that are not finite */
+    KV_TILE_STEP_BASE = 864, /* a step is the float32 whose first 12 bits are this more */
+    KV_TILE_BIAS = 128,      /* keys are stored as unsigned bytes */
 };
 
-/* Returns whether values are codes with a scale for each token and head. */
+/* Returns whether values are bytes with a scale for each token and head. */
 static inline bool kv_tile_values_codes(const struct kv_layout *layout)
 {
     return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_K4V8 ||
            layout->type == KV_TYPE_FP8;
 }
 
-/* Returns the bytes of an element of V, and of K where K has the same form. */
+/* Returns whether values are signs and magnitudes, which leaves read as halves. */
+static inline bool kv_tile_values_packed(const struct kv_layout *layout)
+{
+    return layout->type == KV_TYPE_K4V4;
+}
+
+/* Returns the bytes of an element of V, packed ones as they are read, and of K where K has the same
+ * form. */
 static inline size_t kv_tile_element_bytes(const struct kv_layout *layout)
 {
     return layout->type == KV_TYPE_F32 ? 4 : kv_tile_values_codes(layout) ? 1 : 2;
@@ -65,6 +87,36 @@ static inline uint32_t kv_tile_width(const struct kv_layout *layout)
     return kv_tile_values_codes(layout) ? kv_tile_round(layout->head_dim) : layout->head_dim;
 }
 
+/* Returns the bytes of the magnitudes and signs of a token's packed values. */
+static inline size_t kv_tile_packed_bytes(uint32_t head_dim)
+{
+    return (size_t)(head_dim + KV_TILE_PART - 1) / KV_TILE_PART * KV_TILE_PART_BYTES;
+}
+
+/* Returns the offset of the steps of block `block` in a group of 16 tokens of packed values. */
+static inline size_t kv_tile_steps_offset(uint32_t head_dim, uint32_t block)
+{
+    return KV_TILE_KEYS * (kv_tile_packed_bytes(head_dim) + block);
+}
+
+/* Returns the stored step of values whose greatest magnitude is max, at least max ÷ 16: it has 4
+ * significant bits. `max` is NaN where a value is not finite. 0: all are below 2^-15. */
+static inline uint8_t kv_tile_step_code(float max)
+{
+    const uint32_t code = (half_float_bits(max * 0x1p-4f) + 0xfffffu) >> 20;
+    if (code <= KV_TILE_STEP_BASE)
+        return 0;
+    return code - KV_TILE_STEP_BASE < KV_TILE_STEP_NAN ? (uint8_t)(code - KV_TILE_STEP_BASE)
+                                                       : KV_TILE_STEP_NAN;
+}
+
+static inline float kv_tile_step(uint8_t code)
+{
+    if (code == 0 || code == KV_TILE_STEP_NAN)
+        return code == 0 ? 0 : NAN;
+    return half_bits_float((code + (uint32_t)KV_TILE_STEP_BASE) << 20);
+}
+
 /* Returns the bytes of the scales of a group of 16 tokens, which follow its elements. */
 static inline size_t kv_tile_scales_bytes(const struct kv_layout *layout)
 {
@@ -74,6 +126,9 @@ static inline size_t kv_tile_scales_bytes(const struct kv_layout *layout)
 /* Returns the bytes of 16 tokens of a V tile, and of a K tile of the same form. */
 static inline size_t kv_tile_group_bytes(const struct kv_layout *layout)
 {
+    if (kv_tile_values_packed(layout))
+        return kv_tile_steps_offset(layout->head_dim,
+                                    (layout->head_dim + KV_TILE_BLOCK - 1) / KV_TILE_BLOCK);
     return KV_TILE_KEYS * kv_tile_width(layout) * kv_tile_element_bytes(layout) +
            kv_tile_scales_bytes(layout);
 }
@@ -81,12 +136,12 @@ static inline size_t kv_tile_group_bytes(const struct kv_layout *layout)
 /* Returns the bytes of 16 tokens of a K tile. */
 static inline size_t kv_tile_keys_bytes(const struct kv_layout *layout)
 {
-    if (layout->type == KV_TYPE_K4V8)
-        return kv_tile_width(layout) * (KV_TILE_KEYS / 2 + 2 * sizeof(uint16_t));
+    if (kernels_kv_has_groups(layout->type))
+        return kv_tile_round(layout->head_dim) * (KV_TILE_KEYS / 2 + 2 * sizeof(uint16_t));
     return kv_tile_group_bytes(layout);
 }
 
-/* Returns an element's index from the start of a K tile; not for keys of 4 bits. */
+/* Returns an element's index from the start of a K tile or a V tile; not where they are packed. */
 static inline size_t kv_tile_k_index(const struct kv_layout *layout, uint32_t token, uint32_t dim)
 {
     const uint32_t key = token % KV_TILE_KEYS;

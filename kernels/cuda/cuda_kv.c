@@ -6,7 +6,7 @@
 enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t layers,
                            uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out)
 {
-    if (type == KV_TYPE_F32 || type == KV_TYPE_K4V8)
+    if (type == KV_TYPE_F32 || kernels_kv_has_groups(type))
         FAIL(STATUS_UNSUPPORTED, "the kernels for CUDA have no KV pages of type %s",
              kernels_kv_type_name(type));
     if (page_tokens < CUDA_KV_TOKENS || page_tokens > LIMIT_PAGE_TOKENS ||

@@ -95,7 +95,7 @@ def test_same_answer_with_and_without(server, make):
     assert len(answers_of(server, (make()[1], make()[1]))) == 1
 
 
-@pytest.mark.parametrize("kv_type, part", [("i8", 0.54), ("k4v8", 0.46)])
+@pytest.mark.parametrize("kv_type, part", [("i8", 0.54), ("k4v8", 0.46), ("k4v4", 0.35)])
 def test_pages_of_fewer_bits(server, make, tmp_path, kv_type, part):
     """Less memory for a token; found again, with the same bits, as pages of halves are."""
     ask(server, make()[1], new_text())

@@ -593,12 +593,14 @@ int main(int argc, char **argv)
         return kv_run(isa, KV_TYPE_F16Q, 0.003, 0.003) ? 0 : 1;
     if (strcmp(check, "kv-k4v8") == 0)
         return kv_run(isa, KV_TYPE_K4V8, 0.006, 0.01) ? 0 : 1;
+    if (strcmp(check, "kv-k4v4") == 0)
+        return kv_run(isa, KV_TYPE_K4V4, 0.008, 0.01) ? 0 : 1;
     if (strcmp(check, "alone-i8") == 0)
         return alone_run(isa, KV_TYPE_I8, MODEL_WEIGHTS_FILE, 0.003, 0.003) ? 0 : 1;
     if (strcmp(check, "weights-int4") == 0)
         return alone_run(isa, KV_TYPE_F16, MODEL_WEIGHTS_INT4, 0.65, 0.65) ? 0 : 1;
     fprintf(stderr,
             "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | perplexity-text | "
-            "positions | kv-i8 | kv-f16q | kv-k4v8 | alone-i8 | weights-int4\n");
+            "positions | kv-i8 | kv-f16q | kv-k4v8 | kv-k4v4 | alone-i8 | weights-int4\n");
     return 2;
 }

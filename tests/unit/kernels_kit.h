@@ -134,7 +134,8 @@ static inline struct kernels *kit_fast(const char *isa, uint32_t threads, uint32
 }
 
 /* Types of KV that every table keeps. */
-static const enum kv_type kit_kv_types[] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8, KV_TYPE_K4V8};
+static const enum kv_type kit_kv_types[] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8, KV_TYPE_K4V8,
+                                            KV_TYPE_K4V4};
 enum { KIT_KV_TYPES = sizeof kit_kv_types / sizeof *kit_kv_types };
 
 /* Each group of 16 tokens of each page has an open group of its own. */

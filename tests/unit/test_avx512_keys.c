@@ -6,6 +6,7 @@ static void test_same_bits(void **state)
 {
     (void)state;
     isa_keys_check("avx512", k_keys_pack_avx512, k_keys_unpack_avx512);
+    isa_values_check("avx512", k_values_pack_avx512, k_values_unpack_avx512, k_hadamard_avx512);
 }
 
 int main(void)

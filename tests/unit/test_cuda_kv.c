@@ -85,7 +85,7 @@ static void test_what_is_refused(void **state)
         {KV_TYPE_F32, 64, 1, 1, 64},  {KV_TYPE_K4V8, 64, 1, 1, 64},  {KV_TYPE_F16, 8, 1, 1, 64},
         {KV_TYPE_F16, 72, 1, 1, 64},  {KV_TYPE_F16, 2048, 1, 1, 64}, {KV_TYPE_F16, 64, 0, 1, 64},
         {KV_TYPE_F16, 64, 1, 0, 64},  {KV_TYPE_F16, 64, 1, 1, 0},    {KV_TYPE_F16, 64, 1, 1, 40},
-        {KV_TYPE_F16, 64, 1, 1, 272},
+        {KV_TYPE_F16, 64, 1, 1, 272}, {KV_TYPE_K4V4, 64, 1, 1, 64},
     };
     struct kv_layout layout;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)

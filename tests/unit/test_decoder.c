@@ -419,6 +419,7 @@ static void test_tables_agree(void **state)
                 compare_tables(&shape, KV_TYPE_F16Q, s);
                 compare_tables(&shape, KV_TYPE_I8, s);
                 compare_tables(&shape, KV_TYPE_K4V8, s);
+                compare_tables(&shape, KV_TYPE_K4V4, s);
             }
         }
     }
@@ -615,9 +616,9 @@ static void test_each_layer_is_a_sign_of_life(void **state)
 static void test_batch_invariance(void **state)
 {
     (void)state;
-    enum { TRIED = 4 };
+    enum { TRIED = 5 };
     static const enum kv_type kv_types[TRIED] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8,
-                                                 KV_TYPE_K4V8};
+                                                 KV_TYPE_K4V8, KV_TYPE_K4V4};
     struct rng rng = {2026, 0};
     uint32_t turn = 0;
     for (const char *const *isa = kernels_built(); *isa != NULL; isa++) {

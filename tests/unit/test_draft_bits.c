@@ -158,5 +158,7 @@ int main(void)
     step_world_kv_type = KV_TYPE_I8;
     failed += cmocka_run_group_tests_name("i8", tests, NULL, NULL);
     step_world_kv_type = KV_TYPE_K4V8;
-    return failed + cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    failed += cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    step_world_kv_type = KV_TYPE_K4V4;
+    return failed + cmocka_run_group_tests_name("k4v4", tests, NULL, NULL);
 }

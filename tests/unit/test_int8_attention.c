@@ -14,7 +14,7 @@ struct scene {
     uint32_t open_of[TOKENS];
     float *k;
     float *v;
-    float packed[TOKENS * DIM]; /* keys of k4v8 as rows of later groups read them */
+    float packed[TOKENS * DIM]; /* keys of 4 bits as rows of later groups read them */
 };
 
 /* What pages of int8 make of one token's elements. */
@@ -26,7 +26,18 @@ static void scene_round(float *x)
         x[d] = scale * (float)codes[d];
 }
 
-/* What a row of the last, unfinished group reads of keys of k4v8. */
+/* What pages of k4v4 make of one token's values. */
+static void scene_pack_value(float *v)
+{
+    uint8_t group[16 * (20 + 1)];
+    uint16_t value[DIM];
+    k_values_pack_ref(v, DIM, 3, group);
+    k_value_unpack_ref(group, DIM, 3, value);
+    for (uint32_t d = 0; d < DIM; d++)
+        v[d] = half_to_float(value[d]);
+}
+
+/* What a row of the last, unfinished group reads of keys of 4 bits. */
 static void scene_pack(float *k)
 {
     for (uint32_t first = 0; first + 16 <= TOKENS; first += 16) {
@@ -66,10 +77,12 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
             scene_round(scene->k + (size_t)i * DIM);
         if (type == KV_TYPE_I8 || type == KV_TYPE_K4V8)
             scene_round(scene->v + (size_t)i * DIM);
+        if (type == KV_TYPE_K4V4)
+            scene_pack_value(scene->v + (size_t)i * DIM);
     }
-    if (type == KV_TYPE_K4V8)
+    if (kernels_kv_has_groups(type))
         memcpy(scene->packed, scene->k, sizeof scene->packed);
-    if (type == KV_TYPE_K4V8)
+    if (kernels_kv_has_groups(type))
         scene_pack(scene->packed);
 }
 
@@ -117,7 +130,7 @@ static void check_formula(enum kv_type type)
                 q[d] /= 0.3f;
         }
         for (uint32_t j = 0; j < keys[i]; j++) {
-            const bool is_packed = type == KV_TYPE_K4V8 && j / 16 < (keys[i] - 1) / 16;
+            const bool is_packed = kernels_kv_has_groups(type) && j / 16 < (keys[i] - 1) / 16;
             const float *k = (is_packed ? scene.packed : scene.k) + (size_t)j * DIM;
             double score = 0;
             for (uint32_t d = 0; d < DIM; d++)

@@ -592,10 +592,14 @@ static void test_two_windows_and_keys_of_4_bits(void **state)
         tiny_begin(&tiny, cases[i].name);
         assert_int_equal(tiny_read(&tiny), STATUS_OK);
         assert_int_equal(model_config_has_two_windows(&tiny.config), cases[i].has_two);
-        assert_int_equal(model_config_check_kv(&tiny.config, KV_TYPE_K4V8),
-                         cases[i].has_two ? STATUS_UNSUPPORTED : STATUS_OK);
-        if (cases[i].has_two)
+        for (enum kv_type type = KV_TYPE_K4V8; type <= KV_TYPE_K4V4; type++) {
+            assert_int_equal(model_config_check_kv(&tiny.config, type),
+                             cases[i].has_two ? STATUS_UNSUPPORTED : STATUS_OK);
+            if (!cases[i].has_two)
+                continue;
             assert_non_null(strstr(status_note()->message, "two windows, of 16 tokens"));
+            assert_non_null(strstr(status_note()->message, kernels_kv_type_name(type)));
+        }
         assert_int_equal(model_config_check_kv(&tiny.config, KV_TYPE_I8), STATUS_OK);
         tiny_end(&tiny);
     }

@@ -120,6 +120,9 @@ static void test_what_does_not_fit_is_refused(void **state)
     assert_int_equal(model_units_layout(kernels, &config, 2, KV_TYPE_K4V8, 16, &layout),
                      STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "k4v8"));
+    assert_int_equal(model_units_layout(kernels, &config, 2, KV_TYPE_K4V4, 16, &layout),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "k4v4"));
     assert_int_equal(model_units_layout(kernels, &config, 2, KV_TYPE_I8, 16, &layout), STATUS_OK);
     assert_false(model_units_places(&other, &layout, places));
     layout.window++;

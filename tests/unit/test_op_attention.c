@@ -163,10 +163,12 @@ static void test_accuracy(void **state)
     check_accuracy(KV_TYPE_F16Q, 0, 0.05f);
     check_accuracy(KV_TYPE_I8, 0, 0.03f);
     check_accuracy(KV_TYPE_K4V8, 0, 5e-6f);
+    check_accuracy(KV_TYPE_K4V4, 0, 5e-6f);
     check_accuracy(KV_TYPE_F16, 1, 5e-6f);
     check_accuracy(KV_TYPE_F16, 97, 5e-6f);
     check_accuracy(KV_TYPE_I8, 64, 0.03f);
     check_accuracy(KV_TYPE_K4V8, 97, 5e-6f);
+    check_accuracy(KV_TYPE_K4V4, 97, 5e-6f);
 }
 
 enum { SHARERS = 16, BLOCKS_MAX = 41, PAGES_EACH = BLOCKS_MAX * 4 + 4, CHUNK_MAX = 20 };

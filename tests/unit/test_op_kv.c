@@ -23,6 +23,14 @@ static void test_layout(void **state)
     assert_int_equal(layout.tile_bytes, 16 * (32 + 16)); /* codes; step and least of a channel */
     assert_int_equal(layout.page_bytes, 30 * 3 * 16 * (32 + 16 + 64 + 4));
     assert_int_equal(layout.open_bytes, 30 * 3 * 16 * 64 * 2);
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_K4V4, 16, 30, 3, 64, &layout), STATUS_OK);
+    assert_int_equal(layout.tile_bytes, 16 * (32 + 16)); /* as above */
+    /* magnitudes, signs, a step: 0.348 of f16 */
+    assert_int_equal(layout.head_bytes, 16 * (32 + 16 + 32 + 8 + 1));
+    assert_true(layout.page_bytes * 100 < (size_t)35 * (30 * 3 * 2 * 16 * 64 * 2));
+    assert_int_equal(layout.open_bytes, 30 * 3 * 16 * 64 * 2);
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_K4V4, 16, 1, 1, 67, &layout), STATUS_OK);
+    assert_int_equal(layout.head_bytes, 68 * 12 + 16 * (3 * 20 + 2));
     assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_I8, 16, 1, 1, 5, &layout), STATUS_OK);
     assert_int_equal(layout.tile_bytes, 16 * (8 + 4));
     kernels_destroy(kernels);
@@ -98,11 +106,11 @@ static void check_copy(struct kernels *kernels, enum kv_type type, uint32_t page
 }
 
 /* Of a type with open groups whole groups are copied. */
-static void check_copy_groups(struct kernels *kernels, uint32_t page_tokens, uint32_t head_dim)
+static void check_copy_groups(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                              uint32_t head_dim)
 {
-    struct kit_pages from =
-        kit_pages_make(kernels, KV_TYPE_K4V8, page_tokens, 2, 3, head_dim, 1, 1);
-    struct kit_pages to = kit_pages_make(kernels, KV_TYPE_K4V8, page_tokens, 2, 3, head_dim, 1, 1);
+    struct kit_pages from = kit_pages_make(kernels, type, page_tokens, 2, 3, head_dim, 1, 1);
+    struct kit_pages to = kit_pages_make(kernels, type, page_tokens, 2, 3, head_dim, 1, 1);
     const struct kv_layout *layout = &from.layout;
     for (uint32_t tokens = 0; tokens <= page_tokens; tokens += 16) {
         const size_t keys = tokens / 16 * kv_tile_keys_bytes(layout);
@@ -132,8 +140,10 @@ static void test_copy(void **state)
     check_copy(kernels, KV_TYPE_F32, 32, 3);
     check_copy(kernels, KV_TYPE_I8, 16, 64);
     check_copy(kernels, KV_TYPE_I8, 48, 5);
-    check_copy_groups(kernels, 16, 64);
-    check_copy_groups(kernels, 48, 5);
+    check_copy_groups(kernels, KV_TYPE_K4V8, 16, 64);
+    check_copy_groups(kernels, KV_TYPE_K4V8, 48, 5);
+    check_copy_groups(kernels, KV_TYPE_K4V4, 16, 64);
+    check_copy_groups(kernels, KV_TYPE_K4V4, 48, 5);
     kernels_destroy(kernels);
 }
 

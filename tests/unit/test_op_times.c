@@ -122,6 +122,7 @@ static void check_attention(enum kv_type type)
     struct kernels_time times[KERNELS_TIMES_MAX];
     const uint64_t token_bytes = KV_HEADS * (type == KV_TYPE_I8     ? 2 * (DIM + 4)
                                              : type == KV_TYPE_K4V8 ? DIM / 2 + DIM / 4 + DIM + 4
+                                             : type == KV_TYPE_K4V4 ? DIM / 2 + DIM / 4 + 20 + 1
                                                                     : 4 * DIM);
     const bool has_codes = type == KV_TYPE_I8 || type == KV_TYPE_F16Q;
     const uint64_t products = 2 * (66 + 67 + 70 + 68) * HEADS * DIM; /* of keys, and of values */

@@ -163,6 +163,11 @@ int main(void)
     failed += cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
     step_world_page_tokens = 4 * STEP_WORLD_PAGE; /* of several groups */
     failed += cmocka_run_group_tests_name("k4v8, pages of 64", tests, NULL, NULL);
+    step_world_kv_type = KV_TYPE_K4V4;
+    failed += cmocka_run_group_tests_name("k4v4, pages of 64", tests, NULL, NULL);
+    step_world_page_tokens = STEP_WORLD_PAGE;
+    failed += cmocka_run_group_tests_name("k4v4", tests, NULL, NULL);
+    step_world_page_tokens = 4 * STEP_WORLD_PAGE;
     /* As on a device: large pages, and copies beside the work, at their slowest. */
     step_world_kv_type = KV_TYPE_F16;
     late_steps = 3;

@@ -264,16 +264,15 @@ static void test_equal_bits_under_pressure(void **state)
 }
 
 /* Keys that are not packed yet lie beside the pages, in each rank its own heads'. */
-static void test_open_groups_and_guesses(void **state)
+static void check_open_groups(const char *kv_type)
 {
-    (void)state;
     enum { TOKENS = 60 };
     const struct llama_shape shape = engine_run_shape();
     make_model(&shape);
     for (uint32_t pass = 0; pass < 2; pass++) {
         struct rank_group group;
         struct engine_options options = engine_run_options();
-        options.kv_type = "k4v8";
+        options.kv_type = kv_type;
         options.isa = "auto";
         options.speculation = pass == 0 ? ENGINE_SPECULATION_OFF : ENGINE_SPECULATION_LOOKUP;
         struct engine *engine = open_split(&group, 2, options);
@@ -283,6 +282,13 @@ static void test_open_groups_and_guesses(void **state)
     for (uint32_t i = 0; i < REQUESTS; i++)
         assert_true(engine_run_same(&alone[i], &split[i]));
     unlink(model_path);
+}
+
+static void test_open_groups_and_guesses(void **state)
+{
+    (void)state;
+    check_open_groups("k4v8");
+    check_open_groups("k4v4");
 }
 
 /* The log says which engine has failed; it goes to stderr from here on. */

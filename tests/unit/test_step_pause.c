@@ -84,7 +84,7 @@ static uint32_t run_until(struct step_world *world, uint32_t told, uint32_t toke
  * by groups. */
 static uint32_t open_of(uint32_t computed)
 {
-    return step_world_kv_type == KV_TYPE_K4V8 ? computed % KV_GROUP_TOKENS : 0;
+    return kernels_kv_has_groups(step_world_kv_type) ? computed % KV_GROUP_TOKENS : 0;
 }
 
 static uint32_t pages_of(uint32_t computed)
@@ -375,5 +375,7 @@ int main(void)
     step_world_kv_type = KV_TYPE_I8;
     failed += cmocka_run_group_tests_name("i8", tests, NULL, NULL);
     step_world_kv_type = KV_TYPE_K4V8;
-    return failed + cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    failed += cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    step_world_kv_type = KV_TYPE_K4V4;
+    return failed + cmocka_run_group_tests_name("k4v4", tests, NULL, NULL);
 }

@@ -24,11 +24,11 @@ void k_linear_avx2(const struct table_linear *call);
 /* The path for float weights, of this table and of avxvnni. */
 void k_linear_float_avx2(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries and two states of each; a block's keys, as halves at most.
- */
+/* Scratch of the attention leaf: queries and two states of each; a block's keys and values, as
+ * halves at most. */
 #define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float) +                  \
-     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))
+     TABLE_KEYS_BLOCK * (size_t)(2 * LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))
 void k_attention_avx2(const struct table_attention *call);
 
 void k_norm_avx2(const struct norm_args *args, uint32_t begin, uint32_t end);
@@ -38,6 +38,10 @@ void k_softcap_avx2(float *x, size_t count, float cap);
 void k_experts_sum_avx2(const struct table_experts *sum, uint32_t begin, uint32_t end);
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 void k_keys_unpack_avx2(const void *group, uint32_t n, uint16_t *open);
+void k_hadamard_avx2(float *x, uint32_t n);
+void k_values_pack_avx2(const float *x, uint32_t n, uint32_t token, void *group);
+/* Unpacks the values of the first `tokens` tokens of a group to halves [tokens][n]. */
+void k_values_unpack_avx2(const void *group, uint32_t n, uint32_t tokens, uint16_t *to);
 void k_copy_avx2(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_stats *out);
 

@@ -40,7 +40,8 @@ struct attention_run {
     bool has_codes; /* keys are codes, as in pages of bytes, and q too */
     uint32_t quads; /* groups of four dimensions in such keys */
     int8_t *codes;  /* [queries][4 × quads], instead of q */
-    char *block;    /* keys converted when they are read: to codes, or from k4v8 to halves */
+    char *block;    /* keys converted when they are read: to codes, or from 4 bits to halves; then
+                       packed values, to halves */
     float q_scale[TABLE_QUERIES_MAX];
     float k_scale[TABLE_KEYS_BLOCK];
     float v_scale[TABLE_KEYS_BLOCK];
@@ -172,6 +173,15 @@ static void attention_open(struct attention_run *run, uint32_t r, uint32_t g)
     run->k[g] = (const char *)to;
 }
 
+/* Provides packed values of up to `left` tokens of group g as halves. */
+static void attention_open_values(struct attention_run *run, uint32_t g, uint32_t left)
+{
+    uint16_t *to = (uint16_t *)(void *)run->block + (size_t)TABLE_KEYS_BLOCK * run->n;
+    to += (size_t)g * KV_TILE_KEYS * run->n;
+    k_values_unpack_avx2(run->v[g], run->n, left < KV_TILE_KEYS ? left : KV_TILE_KEYS, to);
+    run->v[g] = (const char *)to;
+}
+
 /* Looks up the block's pages in the table of a row, up to the row's last key; touches no later
  * page. */
 static void attention_find(struct attention_run *run, uint32_t row)
@@ -199,6 +209,8 @@ static void attention_find(struct attention_run *run, uint32_t row)
         } else if (layout->open_bytes > 0) {
             attention_open(run, call->order[row], g);
         }
+        if (kv_tile_values_packed(layout))
+            attention_open_values(run, g, left - g * KV_TILE_KEYS);
     }
     /* Scores are computed for two groups at a time; the repeated group is behind the last key. */
     for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
@@ -545,6 +557,8 @@ void k_attention_avx2(const struct table_attention *call)
                 sinks != NULL ? &sinks[call->head + head] : NULL, run.max[i], run.sum[i]);
             for (uint32_t d = 0; d < run.n; d++)
                 out[d] = mean[d] * inverse;
+            if (kv_tile_values_packed(call->args->kv.layout))
+                k_hadamard_avx2(out, run.n);
         }
     }
 }

@@ -284,7 +284,7 @@ static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t
     }
 }
 
-/* Writes keys into an open group and values into a page of bytes. */
+/* Writes keys into an open group and values into a page of codes. */
 static void kv_write_open(const struct kv_layout *layout, uint16_t *open, char *tile,
                           uint32_t token, const float *keys, const float *values)
 {
@@ -295,7 +295,12 @@ static void kv_write_open(const struct kv_layout *layout, uint16_t *open, char *
         for (uint32_t i = 0; i < 8 && d + i < layout->head_dim; i++)
             open[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
     }
-    kv_write_value_codes(layout, tile, token, values);
+    if (kv_tile_values_packed(layout))
+        k_values_pack_avx2(values, layout->head_dim, token % KV_TILE_KEYS,
+                           tile + layout->tile_bytes +
+                               token / KV_TILE_KEYS * kv_tile_group_bytes(layout));
+    else
+        kv_write_value_codes(layout, tile, token, values);
 }
 
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end)

@@ -24,10 +24,11 @@ void k_linear_avx512(const struct table_linear *call);
 void k_linear_float_avx512(const struct table_linear *call);
 bool k_dots_are_faster_avx512(void *scratch);
 
-/* Scratch of the attention leaf: queries and two states of each, a block's scores and keys. */
+/* Scratch of the attention leaf: queries and two states of each, a block's scores, keys and values.
+ */
 #define AVX512_ATTENTION_SCRATCH_BYTES                                                             \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 16) + 4 + TABLE_KEYS_BLOCK) * 4 +          \
-     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t) + 256)
+     TABLE_KEYS_BLOCK * (size_t)(2 * LIMIT_HEAD_DIM + 8) * sizeof(uint16_t) + 256)
 void k_attention_avx512(const struct table_attention *call);
 
 void k_norm_avx512(const struct norm_args *args, uint32_t begin, uint32_t end);
@@ -38,6 +39,10 @@ void k_experts_sum_avx512(const struct table_experts *sum, uint32_t begin, uint3
 void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group);
 void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open);
+void k_hadamard_avx512(float *x, uint32_t n);
+void k_values_pack_avx512(const float *x, uint32_t n, uint32_t token, void *group);
+/* Unpacks the values of the first `tokens` tokens of a group to halves [tokens][n]. */
+void k_values_unpack_avx512(const void *group, uint32_t n, uint32_t tokens, uint16_t *to);
 void k_copy_avx512(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_stats *out);
 

@@ -164,6 +164,21 @@ static void attention_open(struct attention_run *run, uint32_t row)
     }
 }
 
+/* The same for its packed values. */
+static void attention_open_values(struct attention_run *run)
+{
+    const struct kv_layout *layout = run->call->args->kv.layout;
+    uint16_t *to = (uint16_t *)(void *)run->block + (size_t)TABLE_KEYS_BLOCK * run->n;
+    for (uint32_t g = 0; g * KV_TILE_KEYS < run->count; g++, to += (size_t)KV_TILE_KEYS * run->n) {
+        const uint32_t left = run->count - g * KV_TILE_KEYS;
+        for (size_t at = 0; at < kv_tile_group_bytes(layout); at += 64)
+            _mm_prefetch(run->next_v[g] + at, _MM_HINT_T0);
+        k_values_unpack_avx512(run->v[g], run->n, left < KV_TILE_KEYS ? left : KV_TILE_KEYS, to);
+        run->v[g] = (const char *)to;
+        run->next_v[g] = run->v[g]; /* prefetched already */
+    }
+}
+
 /* Loads 16 values of a page, bytes or halves: all, or those of `mask`. */
 static inline __attribute__((always_inline)) __m512
 attention_load16(const char *at, const bool is_bytes, const bool is_whole, __mmask16 mask)
@@ -620,6 +635,8 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     attention_find(run, end - 1); /* the last row sees the most keys */
     if (run->call->args->kv.layout->open_bytes > 0)
         attention_open(run, end - 1);
+    if (kv_tile_values_packed(run->call->args->kv.layout))
+        attention_open_values(run);
     if (run->first % TABLE_KEYS_SEGMENT == 0 || run->first == run->begin)
         attention_segment_begin(run, query, queries);
     attention_block(run, query, queries);
@@ -652,6 +669,8 @@ void k_attention_avx512(const struct table_attention *call)
                 sinks != NULL ? &sinks[call->head + head] : NULL, run.max[i], run.sum[i]);
             for (uint32_t d = 0; d < run.n; d++)
                 out[d] = mean[d] * inverse;
+            if (kv_tile_values_packed(call->args->kv.layout))
+                k_hadamard_avx512(out, run.n);
         }
     }
 }

@@ -36,7 +36,7 @@ struct attention_run {
     float code_scale[TABLE_QUERIES_MAX];
     int32_t code_start[TABLE_QUERIES_MAX];
     /* The block's keys, converted: from halves to codes as in a page of bytes, or from codes of 4
-     * bits to halves. */
+     * bits to halves; then its packed values, to halves. */
     char *block;
     uint32_t value_bytes; /* from one key's values to the next's */
     float *segment_mean;

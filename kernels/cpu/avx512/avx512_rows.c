@@ -287,8 +287,13 @@ void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_
                 kv_write_key(layout, (uint16_t *)(void *)tile + kv_tile_k_index(layout, token, 0),
                              args->k + from);
             tile += layout->tile_bytes;
-            (kv_tile_values_codes(layout) ? kv_write_value_codes
-                                          : kv_write_value)(layout, tile, token, args->v + from);
+            if (kv_tile_values_packed(layout))
+                k_values_pack_avx512(args->v + from, layout->head_dim, token % KV_TILE_KEYS,
+                                     tile + token / KV_TILE_KEYS * kv_tile_group_bytes(layout));
+            else if (kv_tile_values_codes(layout))
+                kv_write_value_codes(layout, tile, token, args->v + from);
+            else
+                kv_write_value(layout, tile, token, args->v + from);
         }
     }
 }

@@ -159,6 +159,31 @@ static inline __m512 avx512_dot_bf16(__m512 y, __m512 w, const float *pair)
     return y;
 }
 
+/* Of pairs of lanes a and b: returns a + b in lane a and a − b in lane b. `other` is x with the
+ * lanes of each pair exchanged; `is_high` has the lanes b. */
+static inline __m512 avx512_butterfly(__m512 x, __m512 other, __mmask16 is_high)
+{
+    return _mm512_mask_sub_ps(_mm512_add_ps(other, x), is_high, other, x);
+}
+
+/* k_hadamard_ref of 64 elements. */
+static inline void avx512_hadamard(__m512 x[4])
+{
+    for (int i = 0; i < 4; i++) {
+        x[i] = avx512_butterfly(x[i], _mm512_permute_ps(x[i], 0xb1), 0xaaaa);
+        x[i] = avx512_butterfly(x[i], _mm512_permute_ps(x[i], 0x4e), 0xcccc);
+        x[i] = avx512_butterfly(x[i], _mm512_shuffle_f32x4(x[i], x[i], 0xb1), 0xf0f0);
+        x[i] = avx512_butterfly(x[i], _mm512_shuffle_f32x4(x[i], x[i], 0x4e), 0xff00);
+    }
+    const __m512 sum[2] = {_mm512_add_ps(x[0], x[1]), _mm512_add_ps(x[2], x[3])};
+    const __m512 rest[2] = {_mm512_sub_ps(x[0], x[1]), _mm512_sub_ps(x[2], x[3])};
+    const __m512 scale = _mm512_set1_ps(0x1p-3f);
+    x[0] = _mm512_mul_ps(_mm512_add_ps(sum[0], sum[1]), scale);
+    x[1] = _mm512_mul_ps(_mm512_add_ps(rest[0], rest[1]), scale);
+    x[2] = _mm512_mul_ps(_mm512_sub_ps(sum[0], sum[1]), scale);
+    x[3] = _mm512_mul_ps(_mm512_sub_ps(rest[0], rest[1]), scale);
+}
+
 /* k_kv_codes_ref of x × by. Writes n codes, rounded up to a multiple of 16; those beyond n are 0.
  * *sum is the sum of the codes. */
 static inline float avx512_codes(const float *x, uint32_t n, float by, int8_t *codes, int32_t *sum)

@@ -32,7 +32,7 @@ enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t pa
     layout.head_bytes = layout.tile_bytes + groups * kv_tile_group_bytes(&layout);
     layout.layer_bytes = layout.head_bytes * kv_heads;
     layout.page_bytes = (layout.layer_bytes * layers + 63) / 64 * 64;
-    if (type == KV_TYPE_K4V8)
+    if (kernels_kv_has_groups(type))
         layout.open_bytes =
             ((size_t)layers * kv_heads * head_dim * KV_TILE_KEYS * sizeof(uint16_t) + 63) / 64 * 64;
     *out = layout;

@@ -34,12 +34,21 @@ float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes);
 /* The same for float8: scale is the least power of two that brings max |x| to 448 or below, codes =
  * x ÷ scale to the nearest (half_e4m3_from_float). A max below 2^-118 gives scale 0. */
 float k_kv_fp8_ref(const float *x, uint32_t n, uint8_t *codes);
-/* Packs an open group [n][16] into a K tile of k4v8 (kv_tile.h), and unpacks it. For each channel:
- * least = its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) × (1 ÷
- * step) to the nearest, ties to even, at most 15. A step below 2^-24 is 0, and its codes are 0. A
- * key that is not finite gives step and least NaN. */
+/* Packs an open group [n][16] into a K tile of 4 bits (kv_tile.h), and unpacks it. For each
+ * channel: least = its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) ×
+ * (1 ÷ step) to the nearest, ties to even, at most 15. A step below 2^-24 is 0, and its codes are
+ * 0. A key that is not finite gives step and least NaN. */
 void k_keys_pack_ref(const uint16_t *open, uint32_t n, void *group);
 void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open);
+/* Multiplies each whole block of 64 elements by the Hadamard matrix ÷ 8, which is its own inverse:
+ * for pairs 1, 2, 4, … 32 apart, a and b become a + b and a − b. */
+void k_hadamard_ref(float *x, uint32_t n);
+/* Packs the values of token 0 to 15 of a group of a packed V tile (kv_tile.h), and unpacks them to
+ * n halves, which are mixed. Of each block of 64 dimensions, mixed by k_hadamard_ref: step =
+ * kv_tile_step_code, magnitude = |x| × (1 ÷ step), rounded down, at most 15. Where the step is 0 or
+ * NaN, signs and magnitudes are 0. */
+void k_values_pack_ref(const float *x, uint32_t n, uint32_t token, void *group);
+void k_value_unpack_ref(const void *group, uint32_t n, uint32_t token, uint16_t *value);
 /* Writes the keys [head_dim][16] of the group of `key` as a row reads them: its own group open,
  * earlier ones unpacked. */
 void k_keys_read_ref(const struct attention_args *args, uint32_t row, uint32_t kv_head,

@@ -83,27 +83,42 @@ static float write_round(const struct kv_layout *layout, const float *x, int8_t 
                                        : k_kv_codes_ref(x, layout->head_dim, codes);
 }
 
-/* Writes keys and values of one token of a head into pages of codes. `open`, where the type has
- * open groups, receives the keys. */
-static void write_codes(const struct kv_layout *layout, char *tile, uint16_t *open, uint32_t token,
-                        const float *k, const float *v)
+/* Writes the key of one token of a head into a K tile, or into `open` where the type has open
+ * groups. */
+static void write_key(const struct kv_layout *layout, char *tile, uint16_t *open, uint32_t token,
+                      const float *k)
 {
     int8_t codes[LIMIT_HEAD_DIM + KV_TILE_QUAD] = {0};
-    float scale;
     if (open != NULL) {
         for (uint32_t d = 0; d < layout->head_dim; d++)
             open[d * KV_TILE_KEYS + token % KV_TILE_KEYS] = half_from_float(k[d]);
-    } else {
+    } else if (kv_tile_values_codes(layout)) {
         const int bias = layout->type == KV_TYPE_FP8 ? 0 : KV_TILE_BIAS;
-        scale = write_round(layout, k, codes);
+        const float scale = write_round(layout, k, codes);
         memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
         for (uint32_t d = 0; d < kv_tile_width(layout); d++)
             tile[kv_tile_k_index(layout, token, d)] = (char)(codes[d] + bias);
+    } else {
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            write_store(layout, tile, kv_tile_k_index(layout, token, d), k[d]);
     }
-    tile += layout->tile_bytes;
-    scale = write_round(layout, v, codes);
-    memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
-    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
+}
+
+/* The same of its value into a V tile. */
+static void write_value(const struct kv_layout *layout, char *tile, uint32_t token, const float *v)
+{
+    int8_t codes[LIMIT_HEAD_DIM + KV_TILE_QUAD] = {0};
+    if (kv_tile_values_packed(layout)) {
+        k_values_pack_ref(v, layout->head_dim, token % KV_TILE_KEYS,
+                          tile + token / KV_TILE_KEYS * kv_tile_group_bytes(layout));
+    } else if (kv_tile_values_codes(layout)) {
+        const float scale = write_round(layout, v, codes);
+        memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+        memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
+    } else {
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            write_store(layout, tile, kv_tile_v_index(layout, token, d), v[d]);
+    }
 }
 
 void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end)
@@ -115,19 +130,27 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
             char *tile = kv_tile_at(layout, page, args->layer, h);
-            if (kv_tile_values_codes(layout)) {
-                uint16_t *open =
-                    layout->open_bytes > 0 ? kv_tile_open(&args->kv, r, args->layer, h) : NULL;
-                write_codes(layout, tile, open, token, args->k + from, args->v + from);
-                continue;
-            }
-            for (uint32_t d = 0; d < layout->head_dim; d++) {
-                write_store(layout, tile, kv_tile_k_index(layout, token, d), args->k[from + d]);
-                write_store(layout, tile + layout->tile_bytes, kv_tile_v_index(layout, token, d),
-                            args->v[from + d]);
-            }
+            uint16_t *open =
+                layout->open_bytes > 0 ? kv_tile_open(&args->kv, r, args->layer, h) : NULL;
+            write_key(layout, tile, open, token, args->k + from);
+            write_value(layout, tile + layout->tile_bytes, token, args->v + from);
         }
     }
+}
+
+/* Reads the value of one token from the V tile behind a K tile. */
+static void attention_value(const struct kv_layout *layout, const char *tile, uint32_t token,
+                            float *value)
+{
+    const uint32_t n = layout->head_dim;
+    uint16_t halves[LIMIT_HEAD_DIM];
+    if (kv_tile_values_packed(layout))
+        k_value_unpack_ref(tile + layout->tile_bytes +
+                               token / KV_TILE_KEYS * kv_tile_group_bytes(layout),
+                           n, token % KV_TILE_KEYS, halves);
+    for (uint32_t d = 0; d < n; d++)
+        value[d] = kv_tile_values_packed(layout) ? half_to_float(halves[d])
+                                                 : attention_load(layout, tile, true, token, d);
 }
 
 /* softmax(scale × q · Kᵀ) · V of one query with a running maximum: when a greater score comes, the
@@ -142,6 +165,7 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
     double sum = sink != NULL ? 1 : 0;
     double mean[LIMIT_HEAD_DIM] = {0};
     uint16_t open[LIMIT_HEAD_DIM * KV_TILE_KEYS];
+    float value[LIMIT_HEAD_DIM];
     for (uint32_t key = first; key <= args->kv.position[row]; key++) {
         uint32_t token = key % layout->page_tokens;
         const char *k = kv_tile_at(layout, kv_tile_page(&args->kv, row, key), args->layer, kv_head);
@@ -165,11 +189,14 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
         }
         double p = exp(score - max);
         sum += p;
+        attention_value(layout, k, token, value);
         for (uint32_t d = 0; d < n; d++)
-            mean[d] += p * (double)attention_load(layout, k, true, token, d);
+            mean[d] += p * (double)value[d];
     }
     for (uint32_t d = 0; d < n; d++)
         out[d] = (float)(mean[d] / sum);
+    if (kv_tile_values_packed(layout))
+        k_hadamard_ref(out, n);
 }
 
 void k_attention_ref(const struct table_attention *call)

@@ -6,7 +6,7 @@ const struct kernel_table table_ref = {
     .name = "ref",
     .needs = 0,
     .kv_types = 1u << KV_TYPE_F32 | 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8 |
-                1u << KV_TYPE_K4V8 | 1u << KV_TYPE_BF16 | 1u << KV_TYPE_FP8,
+                1u << KV_TYPE_K4V8 | 1u << KV_TYPE_K4V4 | 1u << KV_TYPE_BF16 | 1u << KV_TYPE_FP8,
     .attention_scratch_bytes = 0,
     .weight_bytes = k_weight_bytes_ref,
     .weight_pack = k_weight_pack_ref,

@@ -120,6 +120,12 @@ static void attention_value(const struct kv_layout *layout, const char *tile, ui
     const size_t index = kv_tile_v_index(layout, token, 0);
     const uint16_t *halves = (const uint16_t *)(const void *)tile + index;
     const int8_t *codes = (const int8_t *)tile + index;
+    uint16_t unpacked[LIMIT_HEAD_DIM];
+    if (kv_tile_values_packed(layout)) {
+        k_value_unpack_ref(tile + token / KV_TILE_KEYS * kv_tile_group_bytes(layout),
+                           layout->head_dim, token % KV_TILE_KEYS, unpacked);
+        halves = unpacked;
+    }
     if (kv_tile_values_codes(layout)) {
         p *= attention_scale(layout, tile, token);
         for (uint32_t d = 0; d < layout->head_dim; d++)
@@ -198,6 +204,8 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
     float inverse = fixed_math_softmax_factor(sink, all.max, all.sum);
     for (uint32_t d = 0; d < n; d++)
         out[d] = all.mean[d] * inverse;
+    if (kv_tile_values_packed(call->args->kv.layout))
+        k_hadamard_ref(out, n);
 }
 
 void k_attention_ref_int8(const struct table_attention *call)

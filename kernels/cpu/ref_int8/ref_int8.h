@@ -54,6 +54,9 @@ void k_linear_ref_int8(const struct table_linear *call);
  * over pages of int8, with q × scale rounded as a key is (k_kv_codes_ref):
  *     s_j = (float)Σ codes of q × codes of k  ×  (scale of q × scale of k_j)
  *     a = fmaf(p_j × scale of v_j, (float)code of v_j, a)
+ * over pages of k4v8 and k4v4, where keys of earlier groups, and packed values, are read as halves:
+ *     s_j as for f16
+ *     a of k4v8 as for int8; a of k4v4 as for f16, and out through k_hadamard_ref
  * over pages of f16q, where k is rounded likewise when it is read: s_j as for int8, a as for f16
  * Segments (M, L, A) ← (m, l, a): M' = max(M, m), e = exp(M − M'), f = exp(m − M'),
  *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first segment is copied.

@@ -7,7 +7,8 @@ extern const struct kernel_table table_ref_int8;
 const struct kernel_table table_ref_int8 = {
     .name = "ref_int8",
     .needs = 0,
-    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8 | 1u << KV_TYPE_K4V8,
+    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8 | 1u << KV_TYPE_K4V8 |
+                1u << KV_TYPE_K4V4,
     .attention_scratch_bytes = 0,
     .weight_bytes = k_weight_bytes_ref,
     .weight_pack = k_weight_pack_ref,
