@@ -131,6 +131,45 @@ def stream_answer(api, model, question):
     )
 
 
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "likes": {"enum": ["mathematics", "music", "machines"]},
+    },
+    "required": ["name", "age", "likes"],
+    "additionalProperties": False,
+}
+
+
+def show_row(admin, tenant_id, answer):
+    """The ledger's row of an answer, which is committed before the answer's end is sent."""
+    rows = admin.json("GET", f"/admin/v1/usage/requests?tenant_id={tenant_id}&limit=20")["data"]
+    suffix = answer["id"].partition("-")[2]
+    row = next(row for row in rows if row["request_id"].endswith(suffix))
+    print(
+        f"    [its row: {row['request_id']}, {row['input_tokens']} input tokens, "
+        f"{row['output_tokens']} output tokens, HTTP {row['http_code']}]"
+    )
+
+
+def show_schema(admin, api, model, tenant_id):
+    """An answer that a schema describes, and its row."""
+    print("\nan answer that follows a JSON Schema, token by token")
+    question = {"role": "user", "content": "Describe Ada Lovelace."}
+    body = chat(model, [{"role": "system", "content": HANDBOOK}, question], 80)
+    del body["stream"], body["stream_options"]
+    body["response_format"] = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
+    answer = api.json("POST", "/v1/chat/completions", body)
+    text = answer["choices"][0]["message"]["content"]
+    person = json.loads(text)
+    if set(person) != set(PERSON["properties"]):
+        raise SystemExit(f"the answer does not follow its schema: {text}")
+    print(f"    {text}")
+    show_row(admin, tenant_id, answer)
+
+
 def show_own_text(apis, model, stamp):
     """The same text twice from its owner, then from another tenant."""
     print("\na cached prefix is visible only to its owner")
@@ -320,6 +359,7 @@ def main():
     for (name, question), tenant_id in zip(questions.items(), ids):
         print(f"\ntenant {name}-{stamp} ({tenant_id}), model {model}")
         stream_answer(apis[name], model, question)
+    show_schema(admin, apis["acme"], model, ids[0])
     show_own_text(apis, model, stamp)
     show_pause(admin, apis, model, stamp, prompt["pages"])
     # Its pages are pinned until it is unpublished, and the next run publishes its own.

@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "engine/engine_constrain.h"
 #include "engine/engine_show.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ struct engine {
     struct rank_lead *lead;           /* NULL = one rank */
     struct model_source draft_source; /* until the draft model is open */
     struct draft_model *draft_model;
+    struct engine_constrain *constrain; /* NULL on a device, which does not take masks yet */
     struct kv_layout layout;
     char model_name[LIMIT_NAME_BYTES];
     int64_t created_wall_s;
@@ -380,6 +382,9 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
+    if (!kernels_is_device(engine->kernels))
+        TRY(engine_constrain_new(engine->vocab, options->grammar_bytes, options->metrics,
+                                 options->metrics_label, &engine->constrain));
     model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
@@ -528,6 +533,7 @@ void engine_close(struct engine *engine)
         step_deinit(&engine->step);
         ticket_table_deinit(&engine->tickets);
     }
+    engine_constrain_free(engine->constrain);
     draft_model_close(engine->draft_model);
     model_source_close(&engine->draft_source);
     if (engine->model != NULL)
@@ -635,6 +641,14 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 /* --- requests --- */
 
+static enum status submit_constrain(struct engine *engine, uint32_t slot)
+{
+    if (engine->constrain == NULL)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "response_format",
+                   "Unsupported parameter: answers cannot be constrained on this device yet.");
+    return engine_constrain_take(engine->constrain, &engine->tickets, slot);
+}
+
 /* Makes the prompt's tokens and checks the request, on the calling thread. */
 static enum status submit_prepare(struct engine *engine, uint32_t slot)
 {
@@ -642,6 +656,8 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     const struct engine_request *asked = &ticket->asked;
     uint32_t vocab = vocab_size(engine->vocab);
     TRY(ticket_check_asked(ticket, vocab));
+    if (asked->constraint.is_set)
+        TRY(submit_constrain(engine, slot));
     if (asked->prompt_kind == ENGINE_PROMPT_TOKENS)
         return ticket_take_tokens(&engine->tickets, slot, vocab, engine->context);
     uint32_t *ids = NULL;
@@ -686,7 +702,7 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
     uint32_t slot;
     TRY(ticket_acquire(&engine->tickets, request, clock_mono_us(engine->clock), &slot, out));
 #if BANYAN_TEXT
-    if (request->prompt_kind != ENGINE_PROMPT_TOKENS) {
+    if (request->prompt_kind != ENGINE_PROMPT_TOKENS || request->constraint.is_set) {
         prepare_push(engine->prepare, slot, request);
         return STATUS_OK;
     }
@@ -742,6 +758,8 @@ const char *engine_finish_name(enum engine_finish finish)
         return "deadline";
     case ENGINE_FINISH_ERROR:
         return "error";
+    case ENGINE_FINISH_GRAMMAR:
+        return "grammar";
     }
     ASSERT(false);
     return "";

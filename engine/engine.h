@@ -61,6 +61,7 @@ struct engine_options {
     enum engine_acceptance acceptance;
     bool no_prefix_cache;   /* every prompt is computed whole */
     uint64_t kv_host_bytes; /* host memory for cached pages and swapped-out sequences; 0 = none */
+    uint64_t grammar_bytes; /* for compiled constraints that are kept; 0 = none is */
     uint32_t pin_percent;   /* largest share of the pool that published prompts may pin: 0 to 90 */
     const struct clock *clock;
     struct metrics *metrics;   /* may be NULL */

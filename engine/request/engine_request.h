@@ -14,6 +14,7 @@
 #include "config/base/limits_tools.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
+#include "engine/schema/constraint.h"
 
 /* Has a generation, so that a stale id is noticed and ignored. Never 0. */
 typedef uint64_t engine_request_id;
@@ -47,6 +48,15 @@ struct engine_sampling {
     } bias[LIMIT_LOGIT_BIAS];
 };
 
+/* What the whole answer must be. */
+struct engine_constraint {
+    bool is_set;
+    enum constraint_kind kind;
+    struct constraint_options options; /* without missing_bytes, which the engine knows */
+    struct slice source;
+    struct slice field; /* JSON path of the request's field, for errors */
+};
+
 enum engine_prompt_kind { ENGINE_PROMPT_TEXT, ENGINE_PROMPT_TOKENS, ENGINE_PROMPT_CHAT };
 
 /* A domain of shared pages: an HMAC made by the edge. The engine knows no names. */
@@ -67,6 +77,7 @@ struct engine_request {
     uint32_t choices;    /* n: 1 to LIMIT_CHOICES */
     uint32_t tokens_max; /* completion tokens; 0 = until the context is full */
     struct engine_sampling sampling;
+    struct engine_constraint constraint;
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;
     bool shows_stop;                         /* the text ends with the stop string, not before it */
@@ -106,6 +117,7 @@ enum engine_finish {
     ENGINE_FINISH_CANCELLED,
     ENGINE_FINISH_DEADLINE,
     ENGINE_FINISH_ERROR,
+    ENGINE_FINISH_GRAMMAR, /* the grammar of its constraint became too complex */
 };
 
 struct engine_logprob {

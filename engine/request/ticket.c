@@ -6,6 +6,7 @@
 #include "config/base/byte_shares.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
+#include "engine/grammar/token_trie.h"
 
 /* An id is generation << 32 | slot + 1; the generation starts at 1 and skips 0. */
 static uint32_t id_slot(engine_request_id id)
@@ -58,6 +59,10 @@ static void release_memory(struct ticket_table *table, struct ticket *ticket)
     mem_free(ticket->copy);
     mem_free(ticket->prompt);
     mem_free(ticket->scores);
+    for (uint32_t i = 0; ticket->guards != NULL && i < ticket->asked.choices; i++)
+        guard_free(&ticket->guards[i]);
+    mem_free(ticket->guards);
+    ticket->guards = NULL;
     ticket->copy = NULL;
     ticket->prompt = NULL;
     ticket->scores = NULL;
@@ -223,6 +228,7 @@ static size_t acquire_copy_bytes(const struct engine_request *asked)
                  asked->messages[i].json.length;
     bytes +=
         asked->inputs.tools.length + asked->inputs.documents.length + asked->inputs.values.length;
+    bytes += asked->constraint.source.length + asked->constraint.field.length;
     for (uint32_t i = 0; i < asked->stop_count; i++)
         bytes += asked->stop[i].length;
     return bytes;
@@ -260,6 +266,8 @@ static void acquire_copy(struct ticket *ticket, const struct engine_request *ask
     to->inputs.tools = acquire_copy_slice(&cursor, asked->inputs.tools);
     to->inputs.documents = acquire_copy_slice(&cursor, asked->inputs.documents);
     to->inputs.values = acquire_copy_slice(&cursor, asked->inputs.values);
+    to->constraint.source = acquire_copy_slice(&cursor, asked->constraint.source);
+    to->constraint.field = acquire_copy_slice(&cursor, asked->constraint.field);
     for (uint32_t i = 0; i < asked->stop_count; i++)
         to->stop[i] = acquire_copy_slice(&cursor, asked->stop[i]);
 }
@@ -298,6 +306,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
         ticket->generation = 1;
     for (uint32_t i = 0; i < LIMIT_CHOICES; i++)
         atomic_store(&ticket->acknowledged[i], (uint64_t)ticket->generation << 32);
+    atomic_store(&ticket->is_cancelled, false);
     ticket->prompt_count = 0;
     ticket->submitted_us = now_us;
     ticket->refusal = (struct error_note){.status = STATUS_OK};
@@ -371,6 +380,23 @@ static enum status check_asked_sampling(const struct engine_sampling *sampling, 
     return STATUS_OK;
 }
 
+static enum status check_asked_constraint(const struct engine_request *asked)
+{
+    const struct {
+        const char *name;
+        bool is_asked;
+    } others[] = {
+        {"echo", asked->echo},
+        {"ignore_eos", asked->ignore_end},
+    };
+    for (size_t i = 0; asked->constraint.is_set && i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i].is_asked)
+            FAIL_PARAM(STATUS_INVALID, others[i].name,
+                       "Invalid '%s': it cannot be used beside a constraint on the answer.",
+                       others[i].name);
+    return STATUS_OK;
+}
+
 enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
 {
     const struct engine_request *asked = &ticket->asked;
@@ -397,6 +423,7 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
     for (uint32_t i = 0; i < asked->stop_count; i++)
         if (!utf8_is_valid(asked->stop[i].bytes, asked->stop[i].length))
             FAIL_PARAM(STATUS_INVALID, "stop", "a stop string is not valid UTF-8");
+    TRY(check_asked_constraint(asked));
     return check_asked_sampling(&asked->sampling, vocab);
 }
 
@@ -425,6 +452,22 @@ static enum status take_prompt_scores(struct ticket_table *table, struct ticket 
         ticket->scores = mem_zalloc(bytes, 1);
     if (ticket->scores == NULL)
         return acquire_bytes_fail(table, asked, bytes);
+    return STATUS_OK;
+}
+
+enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
+                                const struct token_trie *trie)
+{
+    struct ticket *ticket = &table->slots[slot];
+    const struct engine_request *asked = &ticket->asked;
+    const size_t each = sizeof(struct guard) + GUARD_BYTES + token_trie_mask_words(trie) * 4;
+    ASSERT(ticket->guards == NULL);
+    if (acquire_bytes(table, ticket, asked, ticket->door_class, asked->choices * each))
+        ticket->guards = mem_zalloc(asked->choices, sizeof(*ticket->guards));
+    if (ticket->guards == NULL)
+        return acquire_bytes_fail(table, asked, asked->choices * each);
+    for (uint32_t i = 0; i < asked->choices; i++)
+        TRY(guard_make(&ticket->guards[i], grammar, trie));
     return STATUS_OK;
 }
 
@@ -508,6 +551,7 @@ bool ticket_cancel(struct ticket_table *table, engine_request_id id)
     struct ticket *ticket = cancel_find(table, id);
     if (ticket == NULL || !cancel_note(ticket, &ticket->cancelled_id, id))
         return false;
+    atomic_store(&ticket->is_cancelled, true);
     atomic_fetch_add(&table->cancels, 1); /* last: a thread that sees the sum sees the id too */
     return true;
 }

@@ -15,6 +15,7 @@
 
 #include "config/base/ring.h"
 #include "engine/request/engine_request.h"
+#include "engine/request/guard.h"
 
 /* Echo with log-probabilities: entry i is of prompt token i, written by the choice's sequence. */
 struct ticket_score {
@@ -60,9 +61,11 @@ struct ticket {
     char *copy;
     uint32_t *prompt; /* [prompt_count] */
     uint32_t prompt_count;
-    uint32_t tokens_max; /* as asked, or what the context leaves */
-    char *scores;        /* [choices][prompt_count] ticket_score, or NULL */
-    size_t bytes;        /* counted in the table's sum */
+    uint32_t tokens_max;      /* as asked, or what the context leaves */
+    char *scores;             /* [choices][prompt_count] ticket_score, or NULL */
+    struct guard *guards;     /* [choices], or NULL without a constraint */
+    atomic_bool is_cancelled; /* what a compilation looks at; cancelled_id decides */
+    size_t bytes;             /* counted in the table's sum */
     int64_t submitted_us;
     struct error_note refusal; /* status OK unless refused */
 
@@ -150,6 +153,10 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab);
  * BUSY or ENGINE_SHARE when there is no room. */
 enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32_t *prompt,
                                size_t prompt_count, uint32_t context);
+/* Makes the guards of all choices, which ticket_release frees. BUSY, ENGINE_SHARE, NO_MEMORY, or
+ * LIMIT when the grammar's first row is over one. */
+enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
+                                const struct token_trie *trie);
 /* The same for a request that came as token ids: checks them (OUT_OF_RANGE) and copies them. */
 enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32_t vocab,
                                uint32_t context);

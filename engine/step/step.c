@@ -11,6 +11,7 @@
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
 #include "engine/step/step_lower.h"
+#include "engine/step/step_mask.h"
 #include "engine/step/step_metrics.h"
 #include "engine/step/step_plan.h"
 #include "engine/step/step_prefix.h"
@@ -92,11 +93,16 @@ static enum status init_arrays(struct step *step)
     step->candidates = mem_zalloc(candidates, sizeof(*step->candidates));
     step->grants = mem_zalloc(sequences + candidates, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
+    step->guards = mem_zalloc(sequences, sizeof(*step->guards));
+    step->ends = mem_zalloc(step->vocab_count, sizeof(*step->ends));
     if (step->heads == NULL || step->fills == NULL || step->follows == NULL ||
         step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
         step->pages_gone == NULL || step->needs_gone == NULL || step->published == NULL ||
-        step->grants == NULL || step->parts == NULL)
+        step->grants == NULL || step->parts == NULL || step->guards == NULL || step->ends == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
+    for (uint32_t id = 0; id < step->vocab_count; id++)
+        if (vocab_is_end(options->vocab, id))
+            step->ends[step->end_count++] = id;
     return STATUS_OK;
 }
 
@@ -184,6 +190,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         TRY_OUT(step_draft_init(&step->draft, step->places));
     if (options->speculation == ENGINE_SPECULATION_EXIT)
         TRY_OUT(step_draft_init_exit(step, options->draft_layers));
+    step->mask_fuel = LIMIT_GRAMMAR_MASK_FUEL;
     init_cost(step);
     step_metrics_init(&step->metrics, options->metrics, options->metrics_label);
     atomic_store(&step->figures.pages_free, step->pool.unit_count);
@@ -210,6 +217,8 @@ void step_deinit(struct step *step)
     pthread_mutex_destroy(&step->published_lock);
     mem_free(step->grants);
     mem_free(step->parts);
+    mem_free(step->guards);
+    mem_free(step->ends);
     outbox_deinit(&step->outbox);
     drawer_deinit(&step->drawer);
     batch_deinit(&step->batch);
@@ -276,19 +285,24 @@ static void sweep_waiting(struct step *step, uint32_t cancels)
         step_queue_find_deadline(queue);
 }
 
-/* Ends cancelled and late requests. An end changes the list, so the search starts again. */
+/* Ends cancelled and late requests, and choices whose grammar became too complex. An end changes
+ * the list, so the search starts again. */
 static void once_sweep(struct step *step, uint32_t cancels)
 {
     sweep_waiting(step, cancels);
     for (uint32_t i = 0; i < step->sequences.order_count;) {
-        uint32_t slot = step->sequences.slots[step->sequences.order[i]].slot;
+        const uint32_t index = step->sequences.order[i];
+        const uint32_t slot = step->sequences.slots[index].slot;
+        const struct guard *guard = step_mask_guard(step, &step->sequences.slots[index]);
         enum engine_finish verdict = sweep_verdict(step, slot);
-        if (verdict == ENGINE_FINISH_NONE) {
-            i++;
-        } else {
+        i++;
+        if (verdict != ENGINE_FINISH_NONE)
             step_end_request(step, slot, verdict);
-            i = 0;
-        }
+        else if (guard != NULL && guard->is_broken)
+            step_end_own(step, index, ENGINE_FINISH_GRAMMAR);
+        else
+            continue;
+        i = 0;
     }
 }
 

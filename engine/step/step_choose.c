@@ -1,6 +1,6 @@
 #include "engine/step/step_choose.h"
 
-#include "engine/step/step_state.h"
+#include "engine/step/step_mask.h"
 
 /* Asks for the token at position token_count + `ahead`, to be sampled from logit row `row`. */
 static void ask_draw(struct step *step, const struct step_part *part, uint32_t row, uint32_t ahead)
@@ -8,6 +8,7 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     const struct batch *batch = &step->batch;
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    const struct guard *guard = step_mask_guard(step, sequence);
     struct drawer_ask ask = {
         .args = {.sampling = &asked->sampling,
                  .choice = sequence->choice,
@@ -21,6 +22,10 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .kind = DRAW_CHOOSE,
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
+    if (guard != NULL) {
+        ASSERT(guard->is_ready && ahead == 0);
+        ask.args.mask = guard->mask;
+    }
     if (ahead < part->drafts && step->options.acceptance != ENGINE_ACCEPTANCE_NOISE) {
         ask.kind = DRAW_JUDGE;
         ask.token = batch->tokens[batch->logit_row[row + 1]];

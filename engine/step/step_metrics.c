@@ -91,6 +91,15 @@ static void init_pauses(struct step_metrics *out, const struct series *to)
                              "Preemptions for the fairness of tenants of one class.", "");
 }
 
+static void init_masks(struct step_metrics *out, const struct series *to)
+{
+    static const char name[] = "banyan_masks_total";
+    static const char help[] =
+        "Masks of constrained rows, by whether their row had to skip a step.";
+    out->masks_ready = plain(to, METRIC_COUNTER, name, help, "state=\"ready\"");
+    out->masks_late = plain(to, METRIC_COUNTER, name, help, "state=\"late\"");
+}
+
 static void init_drafts(struct step_metrics *out, const struct series *to)
 {
     static const double lengths[] = {0, 1, 2, 3};
@@ -176,6 +185,7 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const 
                                    "Sequences that compute, as a fraction of --sequences.");
     init_cache(out, to);
     init_pauses(out, to);
+    init_masks(out, to);
     init_drafts(out, to);
     init_times(out, to);
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
@@ -265,6 +275,14 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
     metric_add(metrics->evicted_dropped, (int64_t)(now->evicted_dropped - told->evicted_dropped));
     *told = *now;
     figures_fair(step);
+}
+
+void step_metrics_masks(struct step *step, uint32_t ready, uint32_t late)
+{
+    if (step->metrics.masks_ready == NULL || ready + late == 0)
+        return;
+    metric_add(step->metrics.masks_ready, ready);
+    metric_add(step->metrics.masks_late, late);
 }
 
 void step_metrics_rows(struct step *step, uint32_t parts)

@@ -22,5 +22,7 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
                           const struct step_class_count *classes);
 /* Counts the planned rows of a step, by class. */
 void step_metrics_rows(struct step *step, uint32_t parts);
+/* Counts the masks that were made in a step, and those that did not become ready. */
+void step_metrics_masks(struct step *step, uint32_t ready, uint32_t late);
 /* Observes the time of one part of a step. */
 void step_metrics_time(struct step *step, enum step_time part, int64_t ns);

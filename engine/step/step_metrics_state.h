@@ -49,6 +49,8 @@ struct step_metrics {
     struct metric *swap_out;
     struct metric *swap_in;
     struct metric *swap_seconds;
+    struct metric *masks_ready;
+    struct metric *masks_late;
     struct metric *drafts_accepted;
     struct metric *drafts_rejected;
     struct metric *draft_length;

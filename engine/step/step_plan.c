@@ -5,6 +5,7 @@
 #include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
+#include "engine/step/step_mask.h"
 #include "engine/step/step_pause.h"
 #include "engine/step/step_prefix.h"
 #include "engine/step/step_tell.h"
@@ -178,6 +179,7 @@ static uint32_t plan_parts(struct step *step, const struct scheduler_input *inpu
     double limit_us = input->urgent_us > 0 ? input->urgent_us : input->budget_us;
     if (is_shared && (limit_us <= 0 || input->shared_us < limit_us))
         limit_us = input->shared_us;
+    parts = step_mask_make(step, parts);
     step_draft_plan(step, parts, limit_us);
     for (uint32_t i = 0; i < parts; i++)
         plan_add(step, &step->parts[i]);

@@ -169,6 +169,10 @@ struct step {
     uint64_t turn;                  /* number of the step; steps without rows count too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] the batch, one part for each sequence */
+    struct guard **guards;          /* [places] whose masks are made now */
+    uint32_t *ends;                 /* [end_count] end tokens of the model */
+    uint32_t end_count;
+    uint32_t mask_fuel; /* of a mask in one step; tests give less than the limit */
     bool has_emitted;
     int64_t now_us;
 

@@ -3,6 +3,7 @@
 #include "engine/step/step_charge.h"
 #include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
+#include "engine/step/step_mask.h"
 #include "engine/step/step_prefix.h"
 #include "engine/step/step_tell.h"
 
@@ -23,6 +24,14 @@ static void token_times(struct step *step, struct sequence *sequence, struct tic
     ticket->last_token_us = step->now_us;
     sequence->last_token_us = step->now_us;
     atomic_fetch_add_explicit(&step->figures.tokens_generated, 1, memory_order_relaxed);
+}
+
+/* What the grammar of a constrained answer says of a token that is no end token. */
+static enum engine_finish token_guard(struct guard *guard, uint32_t token)
+{
+    if (!guard_take(guard, token))
+        return ENGINE_FINISH_GRAMMAR;
+    return guard_is_over(guard) ? ENGINE_FINISH_STOP : ENGINE_FINISH_NONE;
 }
 
 static enum engine_finish token_finish(const struct sequence *sequence, const struct ticket *ticket,
@@ -112,7 +121,12 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 
-    enum engine_finish finish = token_finish(sequence, ticket, is_end);
+    struct guard *guard = step_mask_guard(step, sequence);
+    enum engine_finish finish = ENGINE_FINISH_NONE;
+    if (guard != NULL && !is_end)
+        finish = token_guard(guard, token);
+    if (finish == ENGINE_FINISH_NONE)
+        finish = token_finish(sequence, ticket, is_end);
     if (finish != ENGINE_FINISH_NONE)
         step_end_own(step, index, finish);
     return finish == ENGINE_FINISH_NONE;

@@ -342,20 +342,6 @@ enum status ask_read_skip_special(struct ask *ask, const struct ask_value *value
     return STATUS_OK;
 }
 
-enum status ask_read_response_format(struct ask *ask, const struct ask_value *value)
-{
-    (void)ask;
-    const json_t *type = json_object_get(value->json, "type");
-    struct slice word = {0};
-    if (json_is_string(type))
-        TRY(ask_json_word(type, "response_format.type", &word));
-    if (!slice_is(word, "text"))
-        FAIL_PARAM(STATUS_UNSUPPORTED, "response_format.type",
-                   "Unsupported value: 'response_format.type' must be 'text' here.");
-    static const char *const known[] = {"type", NULL};
-    return ask_json_members(value->json, value->name, known);
-}
-
 enum status ask_read_modalities(struct ask *ask, const struct ask_value *value)
 {
     (void)ask;

@@ -271,6 +271,7 @@ static enum status open_engine(struct engine_process *process)
         .acceptance = acceptance,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,
+        .grammar_bytes = (uint64_t)(config->grammar_memory / config->engines),
         .pin_percent = (uint32_t)config->pin_percent,
         .clock = clock_system(),
         .metrics = process->face.metrics,

@@ -392,6 +392,13 @@ static void event_choice_end(struct face_job *job, struct face_frame_choice *cho
         job_fail(job, status_note());
         return;
     }
+    if (event->finish == ENGINE_FINISH_GRAMMAR) {
+        (void)status_fail(STATUS_GRAMMAR_LIMIT, __FILE__, __LINE__, NULL,
+                          "The grammar of this answer became too complex while it was generated; "
+                          "ask for less at once.");
+        job_fail(job, status_note());
+        return;
+    }
     if (event->finish == ENGINE_FINISH_CANCELLED || event->finish == ENGINE_FINISH_ERROR)
         return;
     if (job->dialect == ASK_CHAT && face_frame_is_due(choice, &job->head))

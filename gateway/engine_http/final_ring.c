@@ -485,7 +485,7 @@ bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct fi
     /* Older engines left this member undefined. */
     if (out->report.reasoning_tokens > out->report.completion_tokens)
         out->report.reasoning_tokens = 0;
-    if ((unsigned)out->report.finish > ENGINE_FINISH_ERROR)
+    if ((unsigned)out->report.finish > ENGINE_FINISH_GRAMMAR)
         out->report.finish = ENGINE_FINISH_ERROR;
     return true;
 }

@@ -64,7 +64,7 @@ CASES = [
      "tool_choice.function.name"),
     (CHAT, chat(messages=[{"role": "tool", "tool_call_id": "call_1", "content": "21"}]), 400, None,
      "messages[0].tool_call_id"),
-    (CHAT, chat(response_format={"type": "json_object"}), 400, None, "response_format"),
+    (CHAT, chat(response_format={"type": "xml"}), 400, None, "response_format.type"),
     (CHAT, chat(priority=1), 400, None, "priority"),
     (CHAT, chat(repetition_penalty=1.1), 400, None, "repetition_penalty"),
     (CHAT, chat(min_tokens=5), 400, None, "min_tokens"),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
+#include "engine/engine_constrain.h"
 #include "engine/models/model_arch.h"
 #include "engine/models/model_units.h"
 #include "tests/kit/engine_run.h"
@@ -99,6 +100,10 @@ struct step_world *step_world_open(const struct step_world_options *options)
     if (world->is_late)
         late_pages_begin(world->kernels, options->late_steps);
     must(step_init(&world->step, &step_options) == STATUS_OK, "step_init");
+    if (options->mask_fuel > 0)
+        world->step.mask_fuel = options->mask_fuel;
+    must(engine_constrain_new(world->vocab, 0, NULL, NULL, &world->constrain) == STATUS_OK,
+         "engine_constrain_new");
     return world;
 }
 
@@ -108,6 +113,7 @@ void step_world_close(struct step_world *world)
     if (world->is_late)
         late_pages_end();
     ticket_table_deinit(&world->tickets);
+    engine_constrain_free(world->constrain);
     model_close(world->model);
     kernels_destroy(world->kernels);
     vocab_destroy(world->vocab);
@@ -148,6 +154,9 @@ uint32_t step_world_submit(struct step_world *world, const struct engine_request
          "ticket_acquire");
     must(ticket_take_tokens(&world->tickets, told->slot, 256, STEP_WORLD_CONTEXT) == STATUS_OK,
          "ticket_take_tokens");
+    if (own.constraint.is_set)
+        must(engine_constrain_take(world->constrain, &world->tickets, told->slot) == STATUS_OK,
+             "engine_constrain_take");
     inbox_push(&world->step.inbox, told->slot);
     return world->told_count++;
 }

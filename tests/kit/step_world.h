@@ -33,6 +33,7 @@ struct step_world_options {
     enum engine_speculation speculation;
     enum engine_acceptance acceptance;
     uint32_t class_floor_percent;
+    uint32_t mask_fuel; /* of a mask in one step; 0: the limit */
 };
 
 struct step_world_told {
@@ -60,6 +61,7 @@ struct step_world {
     struct kv_layout layout;
     struct ticket_table tickets;
     struct clock clock;
+    struct engine_constrain *constrain; /* compiles the constraints of requests */
     struct step step;
     bool holds_acknowledgements; /* the readers have stopped */
     uint32_t told_count;

@@ -78,7 +78,8 @@ def test_scopes_are_those_of_the_server():
 
 def test_bounds_are_the_servers_limits():
     defines = subprocess.run(
-        ["gcc", "-E", "-dM", "-include", "config/base/limits.h", "config/base/limits_tools.h"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["gcc", "-E", "-dM", "-include", "config/base/limits.h", "-include", "config/base/limits_grammar.h",
+         "config/base/limits_tools.h"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     limits = dict(re.findall(r"^#define (LIMIT_\w+) (.+)$", defines, re.M))
 

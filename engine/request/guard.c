@@ -1,0 +1,36 @@
+#include "engine/request/guard.h"
+
+#include "config/base/mem.h"
+#include "engine/grammar/grammar_run.h"
+#include "engine/grammar/token_trie.h"
+
+enum status guard_make(struct guard *guard, struct grammar *grammar, const struct token_trie *trie)
+{
+    *guard = (struct guard){.mask = mem_zalloc(token_trie_mask_words(trie), sizeof *guard->mask)};
+    if (guard->mask == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the mask of an answer");
+    enum status status = grammar_run_new(grammar, trie, &guard->run);
+    if (status != STATUS_OK)
+        guard_free(guard);
+    return status;
+}
+
+void guard_free(struct guard *guard)
+{
+    grammar_run_free(guard->run);
+    mem_free(guard->mask);
+    *guard = (struct guard){0};
+}
+
+bool guard_take(struct guard *guard, uint32_t token)
+{
+    guard->is_ready = false;
+    guard->waits = 0;
+    guard->is_broken = guard->is_broken || !grammar_run_commit(guard->run, token);
+    return !guard->is_broken;
+}
+
+bool guard_is_over(struct guard *guard)
+{
+    return grammar_run_is_over(guard->run);
+}

@@ -1,0 +1,41 @@
+/* guard: what keeps one choice of a request inside its grammar.
+ *
+ * Owns:     the place in the grammar, and the mask of the next token.
+ * Thread:   prepare makes it, then the engine thread has it; a compute thread while masks are made.
+ * Cost:     guard_make takes all memory that it will ever need: GUARD_BYTES and the mask.
+ * Not here: making masks (grammar_mask), when one is needed (step_mask), compiling grammars
+ *           (engine_constrain).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/limits_grammar.h"
+#include "config/base/status.h"
+
+struct grammar;
+struct grammar_run;
+struct token_trie;
+
+/* Bound of the memory of a guard without its mask. */
+#define GUARD_BYTES ((size_t)LIMIT_GRAMMAR_RUN_BYTES)
+
+struct guard {
+    struct grammar_run *run;
+    uint32_t *mask; /* a bit for each token */
+    bool is_ready;  /* `mask` is of the run's place */
+    bool is_broken; /* the grammar became too complex: the choice must end */
+    uint32_t waits; /* steps that its row has waited for the mask */
+};
+
+/* Begins before the first token; takes a reference of the grammar. NO_MEMORY, LIMIT. */
+enum status guard_make(struct guard *guard, struct grammar *grammar, const struct token_trie *trie);
+void guard_free(struct guard *guard);
+
+/* Takes the token that was sampled under the mask, which is not ready from here on. False when a
+ * limit was met: then the guard is broken. */
+bool guard_take(struct guard *guard, uint32_t token);
+/* Whether nothing can follow. */
+bool guard_is_over(struct guard *guard);

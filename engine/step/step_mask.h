@@ -1,0 +1,28 @@
+/* step_mask: the masks of constrained rows, before the rows are computed.
+ *
+ * Owns:     nothing; masks belong to the guards of requests.
+ * Thread:   engine thread; the kernels' threads make the masks meanwhile.
+ * Cost:     at most LIMIT_GRAMMAR_MASK_FUEL nodes or items for each row and step, over all threads.
+ *           Without constrained rows, a look at each part.
+ * Not here: what a mask is (grammar_mask), sampling under it (sampler).
+ *
+ * A mask depends on the tokens so far alone, so it is made before the forward pass. A row whose
+ * mask is not ready skips the step, and its walk goes on in the next: the batch never waits for a
+ * grammar. A row's bits do not depend on the step in which it is computed, so nothing changes but
+ * time.
+ */
+#pragma once
+
+#include "engine/step/step_state.h"
+
+/* Makes the masks that the parts need, and takes the last row from parts whose mask is not ready.
+ * Returns how many parts are left. */
+uint32_t step_mask_make(struct step *step, uint32_t parts);
+
+/* The guard of a sequence; NULL when its request has no constraint. */
+static inline struct guard *step_mask_guard(const struct step *step,
+                                            const struct sequence *sequence)
+{
+    struct guard *guards = step->options.tickets->slots[sequence->slot].guards;
+    return guards != NULL ? &guards[sequence->choice] : NULL;
+}
