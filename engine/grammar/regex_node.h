@@ -27,9 +27,10 @@ enum regex_op {
 };
 
 enum {
-    REGEX_NULLABLE = 1,  /* matches the empty text */
-    REGEX_SURE = 2,      /* matches some text, as far as is known */
-    REGEX_IMPOSSIBLE = 4 /* matches no text, as far as is known */
+    REGEX_NULLABLE = 1,   /* matches the empty text */
+    REGEX_SURE = 2,       /* matches some text, as far as is known */
+    REGEX_IMPOSSIBLE = 4, /* matches no text, as far as is known */
+    REGEX_FINITE = 8      /* matches finitely many texts */
 };
 
 struct regex_node {
