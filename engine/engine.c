@@ -383,8 +383,8 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .cache_seed = cache_seed,
     };
     if (!kernels_is_device(engine->kernels))
-        TRY(engine_constrain_new(engine->vocab, options->grammar_bytes, options->metrics,
-                                 options->metrics_label, &engine->constrain));
+        TRY(engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
+                                 options->metrics, options->metrics_label, &engine->constrain));
     model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
@@ -643,6 +643,8 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 static enum status submit_constrain(struct engine *engine, uint32_t slot)
 {
+    if (engine->constrain == NULL && engine->tickets.slots[slot].asked.constraint.is_optional)
+        return STATUS_OK;
     if (engine->constrain == NULL)
         FAIL_PARAM(STATUS_UNSUPPORTED, "response_format",
                    "Unsupported parameter: answers cannot be constrained on this device yet.");

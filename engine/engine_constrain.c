@@ -6,6 +6,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
+#include "engine/answer/answer_grammar.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_cache.h"
 #include "engine/grammar/grammar_fuel.h"
@@ -15,6 +16,7 @@
 
 struct engine_constrain {
     const struct vocab *vocab;
+    const struct answer_model *answer;
     struct grammar_cache *cache;
     pthread_mutex_t lock; /* of the two below, while they are made */
     struct token_trie *trie;
@@ -50,14 +52,15 @@ static void constrain_metrics(struct engine_constrain *out, struct metrics *metr
                                METRIC_SECONDS_BUCKETS, METRIC_SECONDS_BUCKET_COUNT);
 }
 
-enum status engine_constrain_new(const struct vocab *vocab, size_t grammar_bytes,
-                                 struct metrics *metrics, const char *label,
+enum status engine_constrain_new(const struct vocab *vocab, const struct answer_model *answer,
+                                 size_t grammar_bytes, struct metrics *metrics, const char *label,
                                  struct engine_constrain **out)
 {
     struct engine_constrain *constrain = mem_zalloc(1, sizeof *constrain);
     if (constrain == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for constraints");
     constrain->vocab = vocab;
+    constrain->answer = answer;
     enum status status = grammar_cache_new(grammar_bytes, &constrain->cache);
     if (status != STATUS_OK) {
         mem_free(constrain);
@@ -125,6 +128,13 @@ static struct grammar_cache_domain constrain_domain(const struct engine_request 
     return domain;
 }
 
+/* Kinds of sources in the cache. */
+static uint32_t constrain_kind(const struct engine_constraint *constraint)
+{
+    enum { CALLS = 1 << 8 };
+    return constraint->is_calls ? CALLS : (uint32_t)constraint->kind;
+}
+
 static uint32_t constrain_options(const struct constraint_options *options)
 {
     return (uint32_t)options->strict | (uint32_t)options->disable_any_whitespace << 1 |
@@ -135,7 +145,7 @@ static uint32_t constrain_options(const struct constraint_options *options)
 static enum status constrain_fail(const struct engine_constraint *asked, enum status status,
                                   const struct constraint_error *error)
 {
-    const bool is_schema = asked->kind == CONSTRAINT_JSON_SCHEMA;
+    const bool is_schema = (asked->is_calls || asked->kind == CONSTRAINT_JSON_SCHEMA);
     char param[STATUS_PARAM_BYTES];
     const int room = (int)sizeof param - 1 - (int)asked->field.length;   /* a long path is cut */
     const bool is_path = error->path[0] == '.' || error->path[0] == '['; /* else a line */
@@ -170,7 +180,10 @@ static enum status constrain_compile(struct engine_constrain *constrain, struct 
     const int64_t began_us = clock_mono_us(clock_system());
     do { /* a cancel of the slot's last request may set the flag late */
         grammar_fuel_init(&fuel, LIMIT_COMPILE_STEPS, &ticket->is_cancelled);
-        status = constraint_compile(asked->kind, asked->source, &options, &fuel, out, &error);
+        status = asked->is_calls
+                     ? answer_grammar_compile(constrain->answer, asked->source, &options, &fuel,
+                                              out, &error)
+                     : constraint_compile(asked->kind, asked->source, &options, &fuel, out, &error);
     } while (status == STATUS_CANCELLED && !ticket_is_cancelled(ticket));
     if (constrain->seconds != NULL) {
         metric_observe(constrain->seconds,
@@ -195,14 +208,14 @@ enum status engine_constrain_take(struct engine_constrain *constrain, struct tic
     TRY(constrain_open(constrain));
     if (is_kept)
         grammar = grammar_cache_find(constrain->cache, constrain_domain(asked),
-                                     (uint32_t)constraint->kind, options, constraint->source);
+                                     constrain_kind(constraint), options, constraint->source);
     if (grammar != NULL && constrain->found != NULL)
         metric_add(constrain->found, 1);
     if (grammar == NULL) {
         TRY(constrain_compile(constrain, ticket, &grammar));
         if (is_kept)
             grammar_cache_keep(constrain->cache, constrain_domain(asked),
-                               (uint32_t)constraint->kind, options, constraint->source, grammar);
+                               constrain_kind(constraint), options, constraint->source, grammar);
     }
     enum status status = ticket_take_grammar(tickets, slot, grammar, constrain->trie);
     if (status == STATUS_LIMIT)

@@ -15,14 +15,16 @@
 #pragma once
 
 #include "config/base/metrics.h"
+#include "engine/answer/answer_format.h"
 #include "engine/models/vocab.h"
 #include "engine/request/ticket.h"
 
 struct engine_constrain;
 
-/* `grammar_bytes` bounds the cache. `metrics` may be NULL, `label` too. NO_MEMORY. */
-enum status engine_constrain_new(const struct vocab *vocab, size_t grammar_bytes,
-                                 struct metrics *metrics, const char *label,
+/* `answer` is how the model writes calls, or NULL if no request has calls. `grammar_bytes` bounds
+ * the cache. `metrics` may be NULL, `label` too. NO_MEMORY. */
+enum status engine_constrain_new(const struct vocab *vocab, const struct answer_model *answer,
+                                 size_t grammar_bytes, struct metrics *metrics, const char *label,
                                  struct engine_constrain **out);
 void engine_constrain_free(struct engine_constrain *constrain); /* NULL is allowed */
 

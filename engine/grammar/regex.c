@@ -142,39 +142,13 @@ static void find_flags_of_many(const struct regex_pool *pool, struct regex_node 
 }
 
 /* Finds depth, and what is known of the language without a search. */
-/* Texts are finitely many where nothing is repeated without bound, nor contrary to anything. */
-static bool is_finite(const struct regex_pool *pool, const struct regex_node *node)
-{
-    switch ((enum regex_op)node->op) {
-    case REGEX_OP_NONE:
-    case REGEX_OP_EMPTY:
-    case REGEX_OP_SET:
-        return true;
-    case REGEX_OP_CAT:
-        return regex_node_is(pool, node->a, REGEX_FINITE) &&
-               regex_node_is(pool, node->b, REGEX_FINITE);
-    case REGEX_OP_REP:
-        return node->max != REGEX_UNBOUNDED && regex_node_is(pool, node->a, REGEX_FINITE);
-    case REGEX_OP_OR:
-        for (uint32_t i = 0; i < node->b; i++)
-            if (!regex_node_is(pool, pool->children[node->a + i], REGEX_FINITE))
-                return false;
-        return true;
-    case REGEX_OP_AND:
-    case REGEX_OP_NOT:
-    case REGEX_OP_MOD:
-        break;
-    }
-    return false;
-}
-
 static void find_flags(const struct regex_pool *pool, struct regex_node *node)
 {
     bool is_nullable = false;
     bool is_sure = false;
     switch ((enum regex_op)node->op) {
     case REGEX_OP_NONE:
-        node->flags = REGEX_IMPOSSIBLE | REGEX_FINITE;
+        node->flags = REGEX_IMPOSSIBLE;
         return;
     case REGEX_OP_EMPTY:
         is_nullable = true;
@@ -211,7 +185,6 @@ static void find_flags(const struct regex_pool *pool, struct regex_node *node)
     }
     node->flags |= is_nullable ? REGEX_NULLABLE : 0;
     node->flags |= is_sure || (node->flags & REGEX_NULLABLE) != 0 ? REGEX_SURE : 0;
-    node->flags |= is_finite(pool, node) ? REGEX_FINITE : 0;
 }
 
 /* The id of this node. Children of OR and AND stand at the end of pool->children; they are taken

@@ -328,25 +328,8 @@ regex_node_id regex_chars_or(struct regex_pool *pool, uint32_t base)
     return id;
 }
 
-/* Of an AND the one part that is not the contrary of finitely many texts, as in "any key but
- * these"; REGEX_NONE if it is no such AND. */
-static regex_node_id all_but_some(const struct regex_pool *pool, const struct regex_node *node)
-{
-    regex_node_id all = REGEX_NONE;
-    for (uint32_t i = 0; node->op == REGEX_OP_AND && i < node->b; i++) {
-        regex_node_id child = pool->children[node->a + i];
-        if (pool->nodes[child].op == REGEX_OP_NOT &&
-            regex_node_is(pool, pool->nodes[child].a, REGEX_FINITE))
-            continue;
-        if (all != REGEX_NONE)
-            return REGEX_NONE;
-        all = child;
-    }
-    return all;
-}
-
-/* The run of a node that is no OR of runs, and no AND. */
-static struct regex_run run_of_plain(const struct regex_pool *pool, regex_node_id id)
+/* The run of a node that is no OR of runs. */
+static struct regex_run run_of_one(const struct regex_pool *pool, regex_node_id id)
 {
     struct regex_run run = {.chars = pool->nodes[id].chars, .max = 1};
     regex_node_id tail = REGEX_EMPTY;
@@ -370,23 +353,6 @@ static struct regex_run run_of_plain(const struct regex_pool *pool, regex_node_i
         run.is_exact = byte_set_is_empty(&both);
     }
     return run;
-}
-
-/* Where a run has no bound, each of its texts can go on in infinitely many ways. So leaving out
- * finitely many texts leaves the run as it is. */
-static struct regex_run run_of_one(const struct regex_pool *pool, regex_node_id id)
-{
-    static const struct regex_run none = {.chars = REGEX_RUN_NONE};
-    const struct regex_node *node = &pool->nodes[id];
-    bool is_cat = node->op == REGEX_OP_CAT;
-    regex_node_id all = all_but_some(pool, is_cat ? &pool->nodes[node->a] : node);
-    if (all == REGEX_NONE)
-        return run_of_plain(pool, id);
-    struct regex_run run = run_of_plain(pool, all);
-    bool can_end = regex_node_is(pool, is_cat ? node->b : all, REGEX_SURE) &&
-                   regex_node_is(pool, all, REGEX_SURE);
-    run.is_exact = false;
-    return run.max == REGEX_UNBOUNDED && can_end ? run : none;
 }
 
 struct regex_run regex_run_of(const struct regex_pool *pool, regex_node_id a)

@@ -27,10 +27,9 @@ enum regex_op {
 };
 
 enum {
-    REGEX_NULLABLE = 1,   /* matches the empty text */
-    REGEX_SURE = 2,       /* matches some text, as far as is known */
-    REGEX_IMPOSSIBLE = 4, /* matches no text, as far as is known */
-    REGEX_FINITE = 8      /* matches finitely many texts */
+    REGEX_NULLABLE = 1,  /* matches the empty text */
+    REGEX_SURE = 2,      /* matches some text, as far as is known */
+    REGEX_IMPOSSIBLE = 4 /* matches no text, as far as is known */
 };
 
 struct regex_node {

@@ -52,22 +52,6 @@ static regex_node_id write_not(struct regex_pool *pool, const struct regex_writi
     return regex_and(pool, regex_not(pool, written), all);
 }
 
-/* Pushes what the children of an AND become. Beside a part that is no contrary, the contraries need
- * no bound of their own: that part holds only texts that can be written. */
-static void push_and(struct regex_pool *pool, const struct regex_node *node)
-{
-    bool has_bound = false;
-    for (uint32_t i = 0; i < node->b; i++)
-        has_bound |= pool->nodes[pool->children[node->a + i]].op != REGEX_OP_NOT;
-    for (uint32_t i = 0; i < node->b; i++) {
-        regex_node_id child = pool->children[node->a + i];
-        bool is_not = pool->nodes[child].op == REGEX_OP_NOT;
-        regex_push(pool, has_bound && is_not
-                             ? regex_not(pool, result_of(pool, pool->nodes[child].a))
-                             : result_of(pool, child));
-    }
-}
-
 /* Writes a node whose parts are written. */
 static regex_node_id write_one(struct regex_pool *pool, const struct regex_writing *writing,
                                regex_node_id id)
@@ -85,13 +69,11 @@ static regex_node_id write_one(struct regex_pool *pool, const struct regex_writi
     }
     case REGEX_OP_CAT:
         return regex_cat(pool, result_of(pool, node.a), result_of(pool, node.b));
-    case REGEX_OP_AND:
-        push_and(pool, &node);
-        return regex_join(pool, REGEX_OP_AND, base);
     case REGEX_OP_OR:
+    case REGEX_OP_AND:
         for (uint32_t i = 0; i < node.b; i++)
             regex_push(pool, result_of(pool, pool->children[node.a + i]));
-        return regex_join(pool, REGEX_OP_OR, base);
+        return regex_join(pool, (enum regex_op)node.op, base);
     case REGEX_OP_NOT:
         return write_not(pool, writing, result_of(pool, node.a));
     case REGEX_OP_REP:

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/answer/answer_grammar.h"
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_generic.h"
 #include "gateway/dialect/ask_json.h"
@@ -217,9 +218,6 @@ static enum status choice_check(struct ask_tools *tools)
     if (tools->choice == ASK_TOOLS_REQUIRED && !is_any)
         FAIL_PARAM(STATUS_INVALID, "tool_choice",
                    "Invalid 'tool_choice': a call is required, but no tool may be called.");
-    if (tools->choice == ASK_TOOLS_REQUIRED)
-        FAIL_PARAM(STATUS_UNSUPPORTED, "tool_choice",
-                   "Unsupported value: 'tool_choice' must be 'auto' or 'none' here.");
     return STATUS_OK;
 }
 
@@ -288,6 +286,63 @@ bool ask_tools_has(void *context, struct slice tool)
     return ask_tools_is_text(context, tool, SLICE(""));
 }
 
+/* --- the constraint --- */
+
+static enum status constraint_source(const struct ask_tools *tools, struct buffer *source)
+{
+    static const enum answer_choice choices[] = {[ASK_TOOLS_AUTO] = ANSWER_CHOICE_AUTO,
+                                                 [ASK_TOOLS_NONE] = ANSWER_CHOICE_NONE,
+                                                 [ASK_TOOLS_REQUIRED] = ANSWER_CHOICE_REQUIRED};
+    void *texts = NULL;
+    enum status status = STATUS_OK;
+    answer_grammar_begin(source, choices[tools->choice], tools->is_single);
+    for (size_t i = 0; i < tools->count && tools->choice != ASK_TOOLS_NONE; i++) {
+        const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
+        const json_t *schema = json_object_get(function, "parameters");
+        struct slice text = {0};
+        if (!ask_tools_allows(tools, i))
+            continue;
+        if (json_object_size(schema) > 0)
+            TRY_OUT(ask_block_json(schema, &texts, &text));
+        answer_grammar_tool(source, (uint32_t)i, ask_tools_name(tools, i),
+                            json_is_true(json_object_get(function, "strict")), text);
+    }
+    status = source->status;
+out:
+    ask_block_free(texts);
+    return status;
+}
+
+/* Calls are constrained as far as the model's format can be. A constraint of the whole answer goes
+ * before calls that may be left out. */
+static enum status constraint_make(struct ask *ask)
+{
+    const struct ask_tools *tools = &ask->tools;
+    struct engine_constraint *constraint = &ask->engine.constraint;
+    const bool is_required = tools->choice == ASK_TOOLS_REQUIRED;
+    struct buffer source;
+    if (constraint->is_set && is_required)
+        FAIL_PARAM(STATUS_INVALID, "tool_choice",
+                   "Invalid 'tool_choice': '%.*s' constrains the answer already; give only one "
+                   "constraint.",
+                   (int)constraint->field.length, constraint->field.bytes);
+    if (!answer_grammar_can(ask->model.answer, !is_required) && is_required)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "tool_choice",
+                   "Unsupported value: 'tool_choice' must be 'auto' or 'none' for this model.");
+    if (constraint->is_set || !answer_grammar_can(ask->model.answer, !is_required))
+        return STATUS_OK;
+    buffer_init(&source, LINES_BYTES_MAX);
+    enum status status = constraint_source(tools, &source);
+    if (status == STATUS_OK)
+        status = ask_block_copy(buffer_slice(&source), &ask->blocks, &constraint->source);
+    buffer_deinit(&source);
+    constraint->is_set = status == STATUS_OK;
+    constraint->is_calls = true;
+    constraint->is_optional = !is_required;
+    constraint->field = SLICE("tools");
+    return status;
+}
+
 enum status ask_tools_check(struct ask *ask)
 {
     struct ask_tools *tools = &ask->tools;
@@ -299,8 +354,10 @@ enum status ask_tools_check(struct ask *ask)
                    "Invalid 'skip_special_tokens': control tokens cannot be shown beside calls of "
                    "tools or reasoning.");
     ask->engine.wants_marks = ask->is_split;
-    if (tools->count > 0)
+    if (tools->count > 0) {
         TRY(lines_make(tools));
+        TRY(constraint_make(ask));
+    }
     if (ask_generic_is_needed(ask))
         return ask_generic_apply(ask);
     return tools->count == 0 ? STATUS_OK

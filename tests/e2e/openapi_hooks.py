@@ -62,6 +62,13 @@ def keep_tools(body):
     if all(re.fullmatch("[A-Za-z0-9_-]{1,64}", f["name"]) for f in named):
         for number, function in enumerate(named):
             function["name"] = f"{function['name'][:58]}-{number}"
+    choice = body.get("tool_choice")
+    if not named and (choice == "required" or isinstance(choice, dict)):
+        body["tool_choice"] = "auto"
+    elif isinstance(choice, dict) and isinstance(choice.get("function"), dict) and named:
+        choice["function"]["name"] = named[0]["name"]
+    if choice == "required" or isinstance(choice, dict):
+        body.pop("response_format", None)  # one constraint at a time
     if isinstance(body.get("tool_choice"), dict):
         wanted = body["tool_choice"].get("allowed_tools")
         if isinstance(wanted, dict) and isinstance(wanted.get("tools"), list):

@@ -165,3 +165,39 @@ def test_calls_and_results_in_the_history(client):
     history = [*ASKED, {"role": "assistant", "content": None, "tool_calls": [call]},
                {"role": "tool", "tool_call_id": "call_1", "content": "21 degrees"}]  # fmt: skip
     assert ask(client, history, model=MODEL_NAME, tools=[WEATHER]).choices[0].message.content
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_a_call_that_is_demanded(client, choice):
+    """The small model calls what it is told to call, with arguments under the schema."""
+    for seed in range(3):
+        answer = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER], tool_choice=choice, temperature=1,
+                     parallel_tool_calls=False, seed=seed, max_tokens=200).choices[0]  # fmt: skip
+        if answer.finish_reason == "length":  # a city without end
+            continue
+        (call,) = answer.message.tool_calls
+        assert (answer.finish_reason, answer.message.content) == ("tool_calls", None)
+        assert isinstance(json.loads(call.function.arguments)["city"], str)
+
+
+def test_a_schema_that_cannot_be_held(server, key):
+    """It is refused for a strict tool; else the arguments are any object."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"a": {"type": "array", "contains": {"const": 1}}}}}}  # fmt: skip
+    body = {"model": MODEL_NAME, "messages": ASKED, "tools": [tool], "max_tokens": 1}
+    with server.http(key) as http:
+        assert http.post("/v1/chat/completions", json=body).status_code == 200
+        tool["function"]["strict"] = True
+        answer = http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == "unsupported_schema"
+    assert error["param"] == "tools[0].function.parameters.properties.a.contains"
+
+
+def test_two_constraints(server, key):
+    body = {"model": MODEL_NAME, "messages": ASKED, "tools": [WEATHER], "tool_choice": "required",
+            "response_format": {"type": "json_object"}}  # fmt: skip
+    with server.http(key) as http:
+        answer = http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "tool_choice"

@@ -102,7 +102,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
     must(step_init(&world->step, &step_options) == STATUS_OK, "step_init");
     if (options->mask_fuel > 0)
         world->step.mask_fuel = options->mask_fuel;
-    must(engine_constrain_new(world->vocab, 0, NULL, NULL, &world->constrain) == STATUS_OK,
+    must(engine_constrain_new(world->vocab, NULL, 0, NULL, NULL, &world->constrain) == STATUS_OK,
          "engine_constrain_new");
     return world;
 }

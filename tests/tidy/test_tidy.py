@@ -31,6 +31,7 @@ FRONT_DOORS = {
     "auth/identity/auth_refusals.h", "auth/tenants/certificate.h", "auth/tenants/issuer.h", "auth/tenants/issuer_fetch.h",
     "auth/tenants/tenant.h", "auth/tenants/tenant_answer.h", "auth/tenants/tenant_group.h", "auth/tenants/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h", "engine/answer/answer_format.h", "engine/answer/answer_split.h",
+    "engine/answer/answer_grammar.h",
     "engine/fleet.h",
     "engine/ranks/rank_follow.h", "kernels/ranks.h", "kernels/kernels_prepare.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints

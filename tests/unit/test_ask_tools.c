@@ -38,6 +38,8 @@ static void test_choices(void **state)
         {TOOLS ",\"tool_choice\":\"auto\",\"parallel_tool_calls\":false", ASK_TOOLS_AUTO, true,
          true, true},
         {TOOLS ",\"tool_choice\":\"none\"", ASK_TOOLS_NONE, false, true, true},
+        {TOOLS ",\"tool_choice\":\"required\"", ASK_TOOLS_REQUIRED, false, true, true},
+        {TOOLS ",\"tool_choice\":" TOOL("g"), ASK_TOOLS_REQUIRED, true, false, true},
         {TOOLS ",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\","
                "\"tools\":[" TOOL("g") "]}}",
          ASK_TOOLS_AUTO, false, false, true},
@@ -52,6 +54,9 @@ static void test_choices(void **state)
         assert_int_equal(ask_tools_allows(&ask.tools, 1), cases[i].g);
         assert_true(ask.is_split);
         assert_true(ask.engine.wants_marks);
+        assert_true(ask.engine.constraint.is_set);
+        assert_true(ask.engine.constraint.is_calls);
+        assert_int_equal(ask.engine.constraint.is_optional, cases[i].choice != ASK_TOOLS_REQUIRED);
         assert_true(ask.engine.inputs.tools.length > 0);
         ask_deinit(&ask);
     }

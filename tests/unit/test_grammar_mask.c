@@ -192,53 +192,6 @@ static void test_masks_of_strings_equal_trying_every_token(void **state)
         walk(make_strings(lengths[i][0], lengths[i][1]), &rng, rounds(60, 15500));
 }
 
-/* Named keys, and any others but these, as in an open object. */
-static struct grammar *make_keys(void)
-{
-    static const struct regex_range inside[] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
-    struct kit_grammar kit;
-    struct grammar *grammar;
-    kit_begin(&kit);
-    struct regex_pool *regexes = grammar_builder_regexes(kit.builder);
-    regex_node_id quote = regex_text(regexes, SLICE("\""));
-    regex_node_id some =
-        regex_or(regexes, regex_text(regexes, SLICE("ab")), regex_text(regexes, SLICE("abcd")));
-    regex_node_id any = regex_repeat(regexes, regex_chars(regexes, inside, 3), 0, REGEX_UNBOUNDED);
-    regex_node_id others = regex_and(regexes, any, regex_not(regexes, some));
-    grammar_symbol named = grammar_lexeme(
-        kit.builder, regex_cat(regexes, quote, regex_cat(regexes, some, quote)), GRAMMAR_GREEDY);
-    grammar_symbol other = grammar_lexeme(
-        kit.builder, regex_cat(regexes, quote, regex_cat(regexes, others, quote)), GRAMMAR_GREEDY);
-    grammar_symbol comma = grammar_text(kit.builder, SLICE(","));
-    grammar_symbol word = grammar_text(kit.builder, SLICE("x"));
-    grammar_symbol list = grammar_rule(kit.builder);
-    grammar_rule_add(kit.builder, list, &other, 1);
-    grammar_rule_add(kit.builder, list, (grammar_symbol[]){list, comma, other}, 3);
-    grammar_rule_add(kit.builder, list, (grammar_symbol[]){list, named, word}, 3);
-    assert_int_equal(kit_finish(&kit, list, &grammar), STATUS_OK);
-    return grammar;
-}
-
-static void test_masks_of_other_keys_equal_trying_every_token(void **state)
-{
-    (void)state;
-    struct rng rng = {.seed = 6};
-    walk(make_keys(), &rng, rounds(60, 5000));
-    /* The class alone decides most tokens: the walk of what it leaves out is shorter than that of
-     * the whole trie. */
-    struct grammar *grammar = make_keys();
-    struct grammar_run *run;
-    uint32_t mask[WORDS];
-    grammar_mask_classes(grammar, classes);
-    assert_int_equal(grammar_run_new(grammar, trie, &run), STATUS_OK);
-    grammar_drop(grammar);
-    assert_true(grammar_run_commit_bytes(run, SLICE("\"a")));
-    grammar_run_use_classes(run, classes);
-    assert_int_equal(grammar_mask_make(run, token_trie_node_count(trie) / 2 + 1000, mask),
-                     GRAMMAR_MASK_DONE);
-    grammar_run_free(run);
-}
-
 /* What a thread makes of one grammar: a sum over its masks. */
 struct thread {
     struct grammar *grammar;
@@ -348,7 +301,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_of_random_rules_equal_trying_every_token),
         cmocka_unit_test(test_masks_of_strings_equal_trying_every_token),
-        cmocka_unit_test(test_masks_of_other_keys_equal_trying_every_token),
         cmocka_unit_test(test_threads_share_a_grammar),
         cmocka_unit_test(test_a_mask_is_dropped_when_the_run_moves),
         cmocka_unit_test(test_a_mask_over_the_limits_is_too_complex),
