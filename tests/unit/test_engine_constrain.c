@@ -26,7 +26,8 @@ static int set_up(void **state)
     engine_run_remove_model();
     assert_int_equal(ticket_table_init(&tickets, 8, 64 << 20), STATUS_OK);
     assert_int_equal(metrics_create(&metrics), STATUS_OK);
-    assert_int_equal(engine_constrain_new(vocab, 1 << 20, metrics, NULL, &constrain), STATUS_OK);
+    assert_int_equal(engine_constrain_new(vocab, NULL, 1 << 20, metrics, NULL, &constrain),
+                     STATUS_OK);
     return 0;
 }
 
