@@ -53,6 +53,66 @@ def keep_relations(body):
         body["logit_bias"] = {str(int(key) % VOCAB): value for key, value in bias.items()}
 
 
+# What each constraint is replaced by if its type is right: few drawn schemas and regexes mean anything.
+RIGHT = {
+    "json": ((dict, bool, str), {"type": "boolean"}), "json_object": (bool, True), "regex": (str, "a|b"),
+    "choice": (list, ["a", "b"]), "grammar": (str, 'start: "a"'),
+}  # fmt: skip
+CONSTRAINTS = (
+    "response_format", "structured_outputs", "regex", "guided_json", "guided_regex", "guided_choice",
+    "guided_grammar",
+)  # fmt: skip
+
+
+def right_constraint(kind, value):
+    """The value, or a meaningful one in its place if JSON Schema has nothing against it."""
+    types, meant = RIGHT[kind]
+    is_list = kind == "choice" and isinstance(value, list)
+    if not isinstance(value, types) or value == "" or isinstance(value, bool) and kind not in ("json", "json_object"):
+        return value
+    if is_list and not (0 < len(value) <= 1024 and all(isinstance(text, str) for text in value)):
+        return value
+    return meant
+
+
+def right_format(value):
+    named = value.get("json_schema") if isinstance(value, dict) else None
+    if isinstance(named, dict) and isinstance(named.get("schema"), RIGHT["json"][0]):
+        named["schema"] = RIGHT["json"][1]
+    return value
+
+
+def right_outputs(value):
+    """Exactly one of its members counts."""
+    flags = {"disable_any_whitespace", "disable_additional_properties"}
+    if not isinstance(value, dict) or not set(value) <= {*RIGHT, *flags}:
+        return value
+    given = [kind for kind in RIGHT if value.get(kind) is not None]
+    for kind in given[1:]:
+        del value[kind]
+    for kind in given[:1]:
+        value[kind] = right_constraint(kind, value[kind])
+    return value if given else None
+
+
+def keep_constraint(body):
+    """What JSON Schema cannot say of constraints: there is one at most, and none beside an echo."""
+    given = [name for name in CONSTRAINTS if body.get(name) is not None]
+    if body.get("echo") is True or body.get("ignore_eos") is True:
+        keep = []
+    else:
+        keep = given[:1]
+    for name in set(given) - set(keep):
+        del body[name]
+    for name in keep:
+        if name == "response_format":
+            body[name] = right_format(body[name])
+        elif name == "structured_outputs":
+            body[name] = right_outputs(body[name])
+        else:
+            body[name] = right_constraint(name.removeprefix("guided_"), body[name])
+
+
 def keep_tools(body):
     """What JSON Schema cannot say of tools: their names differ, a choice names them, and a result
     names an earlier call."""
@@ -68,7 +128,8 @@ def keep_tools(body):
     elif isinstance(choice, dict) and isinstance(choice.get("function"), dict) and named:
         choice["function"]["name"] = named[0]["name"]
     if choice == "required" or isinstance(choice, dict):
-        body.pop("response_format", None)  # one constraint at a time
+        for name in CONSTRAINTS:  # one constraint at a time
+            body.pop(name, None)
     if isinstance(body.get("tool_choice"), dict):
         wanted = body["tool_choice"].get("allowed_tools")
         if isinstance(wanted, dict) and isinstance(wanted.get("tools"), list):
@@ -252,6 +313,7 @@ def before_call(context, case, kwargs):
     if case.path in GENERATION and isinstance(case.body, dict):
         keep_short(case.body)
         keep_relations(case.body)
+        keep_constraint(case.body)
         keep_tools(case.body)
     if "/shared-prompts" in case.path and isinstance(case.body, dict):
         keep_prompt(case.body)
