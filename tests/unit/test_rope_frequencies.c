@@ -3,9 +3,12 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "config/base/json_read.h"
 
 enum { DIMS_MAX = 256, GOLDENS = 8 };
 
@@ -119,12 +122,85 @@ static void test_long_and_short_factors(void **state)
     check("Phi-3, short", &rope, 96, factors, near);
 }
 
+/* --- every pair, as transformers computes it --- */
+
+/* What tests/parity/tiny/make.py wrote. */
+static struct json_read golden;
+static char golden_text[16384];
+
+static void golden_open(const char *path)
+{
+    static const struct json_read_limits limits = {.depth = 8, .values = 4096};
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    const size_t bytes = fread(golden_text, 1, sizeof golden_text, file);
+    fclose(file);
+    assert_true(bytes < sizeof golden_text);
+    assert_int_equal(json_read(&golden, (struct slice){golden_text, bytes}, &limits), STATUS_OK);
+}
+
+static uint32_t golden_index(uint32_t object, const char *name)
+{
+    const struct json_read_value *value = json_read_member(&golden, object, name);
+    if (value == NULL)
+        fail_msg("there is no %s", name);
+    return (uint32_t)(value - golden.values);
+}
+
+/* transformers computes in float32, so its own rounding is within the bound. */
+static void check_golden(const char *model, const char *layers, const struct model_rope *rope,
+                         uint32_t dims, const float *factors, double scaling)
+{
+    float frequencies[DIMS_MAX / 2];
+    const uint32_t of = golden_index(golden_index(0, model), layers);
+    const uint32_t list = golden_index(of, "frequencies");
+    double want = 0;
+    rope_frequencies(rope, dims, factors, frequencies);
+    assert_int_equal(golden.values[list].count, dims / 2);
+    for (uint32_t pair = 0; pair < dims / 2; pair++) {
+        assert_true(json_read_number(&golden.values[list + 1 + pair], &want));
+        if (!(fabs((double)frequencies[pair] / want - 1) < 1e-6))
+            fail_msg("%s: pair %u is %.9g, not %.9g", model, pair, (double)frequencies[pair], want);
+    }
+    assert_true(json_read_number(&golden.values[golden_index(of, "scaling")], &want));
+    assert_float_equal(scaling, want, 1e-6);
+}
+
+static void test_as_transformers(void **state)
+{
+    (void)state;
+    const struct model_rope llama = {.base = 500000};
+    const struct model_rope plain = {.base = 1e4f};
+    const struct model_rope linear = {.base = 1e6f, .scaling = MODEL_ROPE_LINEAR, .factor = 8};
+    const struct model_rope phi = {.base = 1e4f, .scaling = MODEL_ROPE_LONG};
+    const struct model_rope yarn = {.base = 150000,
+                                    .scaling = MODEL_ROPE_YARN,
+                                    .factor = 32,
+                                    .original_context = 4096,
+                                    .beta_fast = 32,
+                                    .beta_slow = 1};
+    float factors[DIMS_MAX / 2];
+    golden_open("tests/parity/tiny/ropes.json");
+    llama3_factors(llama.base, 128, 8, factors);
+    check_golden("llama_8", "all", &llama, 128, factors, 1);
+    llama3_factors(llama.base, 64, 32, factors);
+    check_golden("llama_32", "all", &llama, 64, factors, 1);
+    check_golden("gemma3_4b", "sliding_attention", &plain, 256, NULL, 1);
+    check_golden("gpt_oss", "all", &yarn, 64, NULL, (double)rope_frequencies_yarn_factor(32));
+    for (uint32_t i = 0; i < 48; i++)
+        factors[i] = 1 + 0.01f * (float)i;
+    check_golden("phi3_long", "all", &phi, 96, factors, 1.1902380714238083);
+    json_read_free(&golden);
+    golden_open("tests/parity/tiny/gemma3_linear.json");
+    check_golden("ropes", "full_attention", &linear, 32, NULL, 1);
+    json_read_free(&golden);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_factors),
-        cmocka_unit_test(test_both_kinds_of_gemma_3),
-        cmocka_unit_test(test_yarn),
+        cmocka_unit_test(test_as_transformers),        cmocka_unit_test(test_llama_factors),
+        cmocka_unit_test(test_both_kinds_of_gemma_3),  cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_long_and_short_factors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
