@@ -382,11 +382,13 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
+    enum status status = STATUS_OK;
     if (!kernels_is_device(engine->kernels))
-        TRY(engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
-                                 options->metrics, options->metrics_label, &engine->constrain));
+        status = engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
+                                      options->metrics, options->metrics_label, &engine->constrain);
     model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
-    enum status status = step_init(&engine->step, &step_options);
+    if (status == STATUS_OK)
+        status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
         ticket_table_deinit(&engine->tickets);
     return status;

@@ -6,6 +6,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 #include "engine/answer/answer_grammar.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_cache.h"
@@ -13,6 +14,9 @@
 #include "engine/grammar/grammar_mask.h"
 #include "engine/grammar/token_class.h"
 #include "engine/grammar/token_trie.h"
+
+/* Steps of a compilation that take as long as a byte of text: 25 ns a step, 50 ns a byte. */
+enum { CONSTRAIN_STEPS_BYTE = 2 };
 
 struct engine_constrain {
     const struct vocab *vocab;
@@ -178,13 +182,20 @@ static enum status constrain_compile(struct engine_constrain *constrain, struct 
     _Static_assert(sizeof options.missing_bytes == sizeof missing, "a bit for each byte");
     memcpy(options.missing_bytes, &missing, sizeof options.missing_bytes);
     const int64_t began_us = clock_mono_us(clock_system());
-    do { /* a cancel of the slot's last request may set the flag late */
+    /* A cancel of the slot's previous request may set the flag late. Then it is cleared, and the
+     * source is compiled again. A cancel of this request has set its id before the flag. */
+    do {
+        atomic_store(&ticket->is_cancelled, false);
+        if (ticket_is_cancelled(ticket))
+            FAIL(STATUS_CANCELLED, "the request was cancelled while its constraint was compiled");
         grammar_fuel_init(&fuel, LIMIT_COMPILE_STEPS, &ticket->is_cancelled);
         status = asked->is_calls
                      ? answer_grammar_compile(constrain->answer, asked->source, &options, &fuel,
                                               out, &error)
                      : constraint_compile(asked->kind, asked->source, &options, &fuel, out, &error);
     } while (status == STATUS_CANCELLED && !ticket_is_cancelled(ticket));
+    /* The tenant pays for the compilation as for that much text: others go first next time. */
+    turns_spend((LIMIT_COMPILE_STEPS - fuel.left) / CONSTRAIN_STEPS_BYTE);
     if (constrain->seconds != NULL) {
         metric_observe(constrain->seconds,
                        (double)(clock_mono_us(clock_system()) - began_us) * 1e-6);
@@ -217,7 +228,7 @@ enum status engine_constrain_take(struct engine_constrain *constrain, struct tic
             grammar_cache_keep(constrain->cache, constrain_domain(asked),
                                constrain_kind(constraint), options, constraint->source, grammar);
     }
-    enum status status = ticket_take_grammar(tickets, slot, grammar, constrain->trie);
+    enum status status = ticket_take_grammar(tickets, slot, grammar, constrain->classes);
     if (status == STATUS_LIMIT)
         status = status_fail(STATUS_SCHEMA_LIMIT, __FILE__, __LINE__, NULL,
                              "the constraint has too many ways to begin");

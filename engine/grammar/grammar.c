@@ -782,6 +782,11 @@ size_t grammar_bytes(const struct grammar *grammar)
            (grammar->kept != NULL ? grammar_kept_bytes(grammar->kept) : 0);
 }
 
+bool grammar_is_full(const struct grammar *grammar)
+{
+    return grammar->lexer != NULL && lexer_status(grammar->lexer) != STATUS_OK;
+}
+
 uint32_t grammar_rules(const struct grammar *grammar)
 {
     return grammar->rule_count;

@@ -102,5 +102,7 @@ void grammar_drop(struct grammar *grammar);
 /* Bytes that it has now, with its lexer's table and kept masks. They are at most
  * LIMIT_GRAMMAR_BYTES. */
 size_t grammar_bytes(const struct grammar *grammar);
+/* Whether its lexer's table met a limit, or had no memory. Runs that need a new entry end then. */
+bool grammar_is_full(const struct grammar *grammar);
 uint32_t grammar_rules(const struct grammar *grammar);   /* that are left after compilation */
 uint32_t grammar_lexemes(const struct grammar *grammar); /* the same */

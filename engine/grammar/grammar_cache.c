@@ -214,6 +214,10 @@ struct grammar *grammar_cache_find(struct grammar_cache *cache, struct grammar_c
     struct grammar *grammar = NULL;
     pthread_mutex_lock(&cache->lock);
     struct entry *entry = find_entry(cache, &key);
+    if (entry != NULL && grammar_is_full(entry->grammar)) {
+        remove_entry(cache, entry);
+        entry = NULL;
+    }
     if (entry != NULL) {
         unlink_use(entry);
         link_newest(entry);

@@ -39,7 +39,8 @@ struct grammar_cache_counts {
 enum status grammar_cache_new(size_t limit_bytes, struct grammar_cache **out);
 void grammar_cache_free(struct grammar_cache *cache); /* NULL is allowed */
 
-/* Returns a reference that the caller drops, or NULL. `kind` and `options` are numbers of the front
+/* Returns a reference that the caller drops, or NULL. A grammar whose table is full is forgotten,
+ * so that it is compiled anew. `kind` and `options` are numbers of the front
  * end's that belong to the source. */
 struct grammar *grammar_cache_find(struct grammar_cache *cache, struct grammar_cache_domain domain,
                                    uint32_t kind, uint32_t options, struct slice source);

@@ -2,17 +2,21 @@
 
 #include "config/base/mem.h"
 #include "engine/grammar/grammar_run.h"
-#include "engine/grammar/token_trie.h"
+#include "engine/grammar/token_class.h"
 
-enum status guard_make(struct guard *guard, struct grammar *grammar, const struct token_trie *trie)
+enum status guard_make(struct guard *guard, struct grammar *grammar, struct token_classes *classes)
 {
+    const struct token_trie *trie = token_classes_trie(classes);
     *guard = (struct guard){.mask = mem_zalloc(token_trie_mask_words(trie), sizeof *guard->mask)};
     if (guard->mask == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the mask of an answer");
     enum status status = grammar_run_new(grammar, trie, &guard->run);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
         guard_free(guard);
-    return status;
+        return status;
+    }
+    grammar_run_use_classes(guard->run, classes);
+    return STATUS_OK;
 }
 
 void guard_free(struct guard *guard)

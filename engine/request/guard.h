@@ -1,7 +1,8 @@
 /* guard: what keeps one choice of a request inside its grammar.
  *
  * Owns:     the place in the grammar, and the mask of the next token.
- * Thread:   prepare makes it, then the engine thread has it; a compute thread while masks are made.
+ * Thread:   prepare makes it, then the engine thread has it, and lends it to a compute thread while
+ *           its mask is made. Whoever releases the ticket frees it.
  * Cost:     guard_make takes all memory that it will ever need: GUARD_BYTES and the mask.
  * Not here: making masks (grammar_mask), when one is needed (step_mask), compiling grammars
  *           (engine_constrain).
@@ -17,9 +18,9 @@
 
 struct grammar;
 struct grammar_run;
-struct token_trie;
+struct token_classes;
 
-/* Bound of the memory of a guard without its mask. */
+/* What a guard counts for in the memory of waiting requests, beside its mask: its run's arena. */
 #define GUARD_BYTES ((size_t)LIMIT_GRAMMAR_RUN_BYTES)
 
 struct guard {
@@ -30,8 +31,9 @@ struct guard {
     uint32_t waits; /* steps that its row has waited for the mask */
 };
 
-/* Begins before the first token; takes a reference of the grammar. NO_MEMORY, LIMIT. */
-enum status guard_make(struct guard *guard, struct grammar *grammar, const struct token_trie *trie);
+/* Begins before the first token; takes a reference of the grammar. The classes, with their trie,
+ * must outlive the guard. NO_MEMORY, LIMIT. */
+enum status guard_make(struct guard *guard, struct grammar *grammar, struct token_classes *classes);
 void guard_free(struct guard *guard);
 
 /* Takes the token that was sampled under the mask, which is not ready from here on. False when a

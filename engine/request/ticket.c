@@ -6,7 +6,7 @@
 #include "config/base/byte_shares.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
-#include "engine/grammar/token_trie.h"
+#include "engine/grammar/token_class.h"
 
 /* An id is generation << 32 | slot + 1; the generation starts at 1 and skips 0. */
 static uint32_t id_slot(engine_request_id id)
@@ -456,18 +456,19 @@ static enum status take_prompt_scores(struct ticket_table *table, struct ticket 
 }
 
 enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
-                                const struct token_trie *trie)
+                                struct token_classes *classes)
 {
+    const uint32_t words = token_trie_mask_words(token_classes_trie(classes));
     struct ticket *ticket = &table->slots[slot];
     const struct engine_request *asked = &ticket->asked;
-    const size_t each = sizeof(struct guard) + GUARD_BYTES + token_trie_mask_words(trie) * 4;
+    const size_t each = sizeof(struct guard) + GUARD_BYTES + words * sizeof(uint32_t);
     ASSERT(ticket->guards == NULL);
     if (acquire_bytes(table, ticket, asked, ticket->door_class, asked->choices * each))
         ticket->guards = mem_zalloc(asked->choices, sizeof(*ticket->guards));
     if (ticket->guards == NULL)
         return acquire_bytes_fail(table, asked, asked->choices * each);
     for (uint32_t i = 0; i < asked->choices; i++)
-        TRY(guard_make(&ticket->guards[i], grammar, trie));
+        TRY(guard_make(&ticket->guards[i], grammar, classes));
     return STATUS_OK;
 }
 

@@ -64,7 +64,7 @@ struct ticket {
     uint32_t tokens_max;      /* as asked, or what the context leaves */
     char *scores;             /* [choices][prompt_count] ticket_score, or NULL */
     struct guard *guards;     /* [choices], or NULL without a constraint */
-    atomic_bool is_cancelled; /* what a compilation looks at; cancelled_id decides */
+    atomic_bool is_cancelled; /* a hint for compilations; ticket_is_cancelled is what counts */
     size_t bytes;             /* counted in the table's sum */
     int64_t submitted_us;
     struct error_note refusal; /* status OK unless refused */
@@ -156,8 +156,9 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
 /* Makes the guards of all choices, which ticket_release frees. BUSY, ENGINE_SHARE, NO_MEMORY, or
  * LIMIT when the grammar's first row is over one. */
 enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
-                                const struct token_trie *trie);
-/* The same for a request that came as token ids: checks them (OUT_OF_RANGE) and copies them. */
+                                struct token_classes *classes);
+/* As ticket_take_prompt, for a request that came as token ids: checks them (OUT_OF_RANGE) and copies
+ * them. */
 enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32_t vocab,
                                uint32_t context);
 /* Fails with CONTEXT_LENGTH, for a prompt of more than `context` tokens. */

@@ -25,7 +25,7 @@ static void mask_one(void *context, uint32_t index, uint32_t thread)
 }
 
 /* The model's end tokens are allowed where the text may end. A mask that allows nothing ends the
- * choice. It does not come up, since a grammar holds only bytes that some token has. */
+ * choice; the vocabularies that people use have a token for each byte, so none is empty. */
 static void mask_end(const struct step *step, struct guard *guard)
 {
     const uint32_t words = (step->vocab_count + 31) / 32;

@@ -173,6 +173,7 @@ void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_re
     memcpy(turn->owner, request->tenant.bytes, sizeof(turn->owner));
     for (uint32_t i = 0; i < request->message_count; i++)
         turn->bytes += request->messages[i].content.length + request->messages[i].json.length;
+    turn->bytes += request->constraint.source.length;
     turn->bytes += request->inputs.tools.length + request->inputs.documents.length;
     enum status status = turns_push(prepare->turns, turn);
     ASSERT(status == STATUS_OK); /* there are as many turns as slots */

@@ -1,5 +1,7 @@
 #include "gateway/dialect/ask_block.h"
 
+#include <stdlib.h>
+
 #include "config/base/mem.h"
 
 struct block {
@@ -31,13 +33,27 @@ enum status ask_block_copy(struct slice text, void **blocks, struct slice *out)
     return STATUS_OK;
 }
 
+/* A double is written with 15 digits, which give back each number of up to 15 digits as it was sent
+ * (0.1, not 0.10000000000000001), or with 17 where some number has more. */
+static size_t json_flags(const json_t *value)
+{
+    static const size_t few = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
+    char *text = json_dumps(value, few);
+    json_t *again = text != NULL ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+    const bool is_same = again != NULL && json_equal(value, again);
+    json_decref(again);
+    free(text);
+    return is_same ? few : JSON_COMPACT | JSON_ENCODE_ANY;
+}
+
 enum status ask_block_json(const json_t *value, void **blocks, struct slice *out)
 {
-    size_t length = json_dumpb(value, NULL, 0, JSON_COMPACT);
+    const size_t flags = json_flags(value);
+    size_t length = json_dumpb(value, NULL, 0, flags);
     char *text = ask_block_take(blocks, length + 1, 1);
     if (text == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the messages");
-    json_dumpb(value, text, length, JSON_COMPACT);
+    json_dumpb(value, text, length, flags);
     *out = (struct slice){text, length};
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 
 enum { PATH_BYTES = 96 };
 
-/* The path stays as long as the request: it is the name of a member that is written here. */
+/* `path` is a string literal: the engine's request points at it. */
 static enum status constraint_set(struct ask *ask, enum constraint_kind kind, const char *path,
                                   struct slice source)
 {

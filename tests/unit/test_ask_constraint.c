@@ -53,6 +53,14 @@ static void test_constraints(void **state)
         CONSTRAINT_JSON_SCHEMA, schema_field, "{\"type\":\"object\",\"a\":1}");
     check_constraint(ASK_CHAT, ",\"guided_json\":\"{}\"", CONSTRAINT_JSON_SCHEMA, "guided_json",
                      "{}");
+    check_constraint(ASK_CHAT, ",\"guided_json\":false", CONSTRAINT_JSON_SCHEMA, "guided_json",
+                     "false");
+    /* Numbers mean what was sent: 0.1 is no number of 17 digits. */
+    check_constraint(ASK_CHAT, ",\"guided_json\":{\"multipleOf\":0.1,\"enum\":[99.99,1e-7,-3]}",
+                     CONSTRAINT_JSON_SCHEMA, "guided_json",
+                     "{\"multipleOf\":0.1,\"enum\":[99.99,1e-7,-3]}");
+    check_constraint(ASK_CHAT, ",\"guided_json\":{\"const\":0.12345678901234567}",
+                     CONSTRAINT_JSON_SCHEMA, "guided_json", "{\"const\":0.12345678901234566}");
     check_constraint(ASK_CHAT, ",\"regex\":\"a+\"", CONSTRAINT_REGEX, "regex", "a+");
     check_constraint(ASK_GENERATE, ",\"structured_outputs\":{\"choice\":[\"a\",\"b\"]}",
                      CONSTRAINT_CHOICE, "structured_outputs.choice", "[\"a\",\"b\"]");

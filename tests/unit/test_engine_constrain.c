@@ -136,6 +136,16 @@ static void test_cancelled(void **state)
     ticket_release(&tickets, slot);
 }
 
+/* A cancel of the slot's previous request that comes late ends nothing. */
+static void test_a_late_flag(void **state)
+{
+    (void)state;
+    const uint32_t slot = slot_of(4, CONSTRAINT_REGEX, "[a-z]{1,50}", 1);
+    atomic_store(&tickets.slots[slot].is_cancelled, true);
+    assert_int_equal(engine_constrain_take(constrain, &tickets, slot), STATUS_OK);
+    ticket_release(&tickets, slot);
+}
+
 /* The guards of all choices count in the memory of waiting requests. */
 static void test_memory(void **state)
 {
@@ -155,6 +165,7 @@ int main(void)
         cmocka_unit_test(test_kinds_are_apart),
         cmocka_unit_test(test_what_is_wrong_is_named),
         cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_a_late_flag),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -9,7 +9,7 @@
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/grammar_fuel.h"
 #include "engine/grammar/grammar_mask.h"
-#include "engine/grammar/token_trie.h"
+#include "engine/grammar/token_class.h"
 
 /* Tokens 0 to 25 are the letters, and token 26 is "ab". */
 static struct slice bytes_of(const void *context, uint32_t id)
@@ -19,12 +19,24 @@ static struct slice bytes_of(const void *context, uint32_t id)
     return id < 26 ? (struct slice){letters + id, 1} : (struct slice){letters, 2};
 }
 
-static struct token_trie *trie_make(void)
+static struct token_trie *trie;
+static struct token_classes *classes;
+
+static int set_up(void **state)
 {
     const struct token_trie_source source = {.vocab = 27, .bytes = bytes_of};
-    struct token_trie *trie = NULL;
+    (void)state;
     assert_int_equal(token_trie_new(&source, &trie), STATUS_OK);
-    return trie;
+    assert_int_equal(token_classes_new(trie, &classes), STATUS_OK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    token_classes_free(classes);
+    token_trie_free(trie);
+    return 0;
 }
 
 static struct grammar *grammar_make(const char *text)
@@ -43,10 +55,9 @@ static struct grammar *grammar_make(const char *text)
 static void test_to_the_end(void **state)
 {
     (void)state;
-    struct token_trie *trie = trie_make();
     struct grammar *grammar = grammar_make("abc");
     struct guard guard;
-    assert_int_equal(guard_make(&guard, grammar, trie), STATUS_OK);
+    assert_int_equal(guard_make(&guard, grammar, classes), STATUS_OK);
     grammar_drop(grammar); /* the guard has its own reference */
     assert_int_equal(grammar_mask_make(guard.run, LIMIT_GRAMMAR_MASK_FUEL, guard.mask),
                      GRAMMAR_MASK_DONE);
@@ -60,23 +71,20 @@ static void test_to_the_end(void **state)
     assert_true(guard_take(&guard, 2));
     assert_true(guard_is_over(&guard));
     guard_free(&guard);
-    token_trie_free(trie);
 }
 
 /* A token that the grammar does not allow breaks the guard for good. */
 static void test_broken(void **state)
 {
     (void)state;
-    struct token_trie *trie = trie_make();
     struct grammar *grammar = grammar_make("abc");
     struct guard guard;
-    assert_int_equal(guard_make(&guard, grammar, trie), STATUS_OK);
+    assert_int_equal(guard_make(&guard, grammar, classes), STATUS_OK);
     assert_false(guard_take(&guard, 1));
     assert_true(guard.is_broken);
     assert_false(guard_take(&guard, 0));
     guard_free(&guard);
     grammar_drop(grammar);
-    token_trie_free(trie);
 }
 
 int main(void)
@@ -85,5 +93,5 @@ int main(void)
         cmocka_unit_test(test_to_the_end),
         cmocka_unit_test(test_broken),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }
