@@ -348,7 +348,8 @@ enum status ask_tools_check(struct ask *ask)
     struct ask_tools *tools = &ask->tools;
     const struct answer_model *model = ask->model.answer;
     TRY(choice_check(tools));
-    ask->is_split = tools->count > 0 || model->has_reasoning;
+    /* A constraint holds from the first token on, so such an answer has no reasoning. */
+    ask->is_split = tools->count > 0 || (model->has_reasoning && !ask->engine.constraint.is_set);
     if (ask->is_split && ask->engine.shows_control)
         FAIL_PARAM(STATUS_INVALID, "skip_special_tokens",
                    "Invalid 'skip_special_tokens': control tokens cannot be shown beside calls of "

@@ -69,6 +69,26 @@ static void test_constraints(void **state)
                      CONSTRAINT_LARK, "structured_outputs.grammar", "start: X");
 }
 
+/* The first token is constrained already: what stands between marks of reasoning is content. */
+static void test_no_reasoning(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"", ",\"regex\":\"a\""};
+    struct answer_model answer = {.format = answer_format_named("hermes"), .has_reasoning = true};
+    const struct ask_model model = {.name = "m", .vocab = 100, .answer = &answer};
+    for (size_t i = 0; i < 2; i++) {
+        char body[256];
+        struct ask request;
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]%s}",
+                 fields[i]);
+        assert_int_equal(ask_parse(&request, ASK_CHAT, slice_of(body), &model), STATUS_OK);
+        assert_int_equal(request.is_split, i == 0);
+        assert_int_equal(request.engine.wants_marks, i == 0);
+        ask_deinit(&request);
+    }
+}
+
 /* Without a word about it, objects are closed; `strict` decides if it is there. */
 static void test_strict(void **state)
 {
@@ -99,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_no_reasoning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
