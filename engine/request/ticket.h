@@ -157,8 +157,8 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
  * LIMIT when the grammar's first row is over one. */
 enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
                                 struct token_classes *classes);
-/* As ticket_take_prompt, for a request that came as token ids: checks them (OUT_OF_RANGE) and copies
- * them. */
+/* As ticket_take_prompt, for a request that came as token ids: it checks them (OUT_OF_RANGE) and
+ * copies them. */
 enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32_t vocab,
                                uint32_t context);
 /* Fails with CONTEXT_LENGTH, for a prompt of more than `context` tokens. */
