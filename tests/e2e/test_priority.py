@@ -301,7 +301,8 @@ def test_a_deadline_that_cannot_be_met_is_told_at_once(small):
         assert client.post("/v1/completions", json=body).status_code == 200  # rates are known now
         before = small.engine_stats()["rows"]
         late = {**body, "prompt": fresh(URGENT_PROMPT)}
-        answer = client.post("/v1/completions", json=late, headers={"x-request-timeout-ms": "20"})
+        # A tenth of what the prompt takes: after one request the engine's estimate is a rough one.
+        answer = client.post("/v1/completions", json=late, headers={"x-request-timeout-ms": "5"})
         assert answer.status_code in (503, 504), answer.text
         assert_all_is_given_back(small)
         assert small.engine_stats()["rows"] == before, "nothing of it was computed"
