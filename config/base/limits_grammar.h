@@ -25,7 +25,8 @@
 #define LIMIT_GRAMMAR_NESTING 1024
 
 /* --- a compiled grammar, which grows while it is used --- */
-#define LIMIT_GRAMMAR_STATES 32768 /* of its lexer */
+/* of its lexer: a text of JSON with `maxLength` N takes 14 states a character */
+#define LIMIT_GRAMMAR_STATES 131072
 #define LIMIT_GRAMMAR_BYTES  (32 * 1024 * 1024)
 /* for one entry of the lexer's table: 5 ms; an alternative of 4,096 texts takes 30,000 */
 #define LIMIT_GRAMMAR_FILL_STEPS 262144

@@ -47,6 +47,15 @@ def test_corpus():
             assert judge(grammars, case["tests"]) == ([], []), case["schema"]
 
 
+def test_long_texts():
+    """The lexer has a state for each character that is counted, and its table is not full with these."""
+    texts = ["a" * 4999, "é" * 5000, "a\n" * 2500, "日本" * 2500, "😀" * 5000, 'q"\\/' * 1250]
+    tests = [{"valid": True, "data": text} for text in texts] + [{"valid": False, "data": "x" * 5001}]
+    with Grammars() as grammars:
+        assert grammars.compile({"type": "string", "maxLength": 5000}) is None
+        assert judge(grammars, tests) == ([], [])
+
+
 def test_what_a_grammar_writes_is_valid():
     """Texts that random allowed bytes lead to are valid. Numbers that a double does not hold exactly
     are left to the unit tests of multiples."""
