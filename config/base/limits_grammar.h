@@ -44,7 +44,7 @@
 #define LIMIT_GRAMMAR_DOMAIN_COUNT 256
 
 /* --- runs and masks --- */
-#define LIMIT_GRAMMAR_RUN_BYTES (1024 * 1024)
+#define LIMIT_GRAMMAR_RUN_BYTES (256 * 1024)
 #define LIMIT_GRAMMAR_BACK      32 /* tokens that a run can take back: drafts of one step */
 #define LIMIT_GRAMMAR_ROW_ITEMS 4096
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */

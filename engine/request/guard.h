@@ -20,8 +20,9 @@ struct grammar;
 struct grammar_run;
 struct token_classes;
 
-/* What a guard counts for in the memory of waiting requests, beside its mask: its run's arena. */
-#define GUARD_BYTES ((size_t)LIMIT_GRAMMAR_RUN_BYTES)
+/* What a guard counts for in the memory of waiting requests, beside its mask: its run's arena, and
+ * what a walk and a compaction of rows need beside it. */
+#define GUARD_BYTES ((size_t)LIMIT_GRAMMAR_RUN_BYTES + 192 * 1024)
 
 struct guard {
     struct grammar_run *run;
