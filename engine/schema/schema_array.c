@@ -138,54 +138,29 @@ enum status schema_array_additional_items_not(struct schema_work *work,
     return deny_rest(work, branch, use);
 }
 
-static void raise_min(struct schema_shape *shape, uint32_t count)
-{
-    if (count > shape->items_min)
-        shape->items_min = count;
-}
-
-static void lower_max(struct schema_shape *shape, uint32_t count)
-{
-    if (count < shape->items_max)
-        shape->items_max = count;
-}
-
 enum status schema_array_min_items(struct schema_work *work, struct schema_branch *branch,
                                    const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    raise_min(&branch->shape, count);
-    return STATUS_OK;
+    return schema_string_count_least(work->schema, use, &branch->shape.items_min);
 }
 
 enum status schema_array_min_items_not(struct schema_work *work, struct schema_branch *branch,
                                        const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    branch->is_dead = count == 0;
-    if (count > 0)
-        lower_max(&branch->shape, count - 1);
-    return STATUS_OK;
+    return schema_string_count_least_not(work->schema, use, &branch->shape.items_max,
+                                         &branch->is_dead);
 }
 
 enum status schema_array_max_items(struct schema_work *work, struct schema_branch *branch,
                                    const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    lower_max(&branch->shape, count);
-    return STATUS_OK;
+    return schema_string_count_most(work->schema, use, &branch->shape.items_max);
 }
 
 enum status schema_array_max_items_not(struct schema_work *work, struct schema_branch *branch,
                                        const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    raise_min(&branch->shape, count + 1);
-    return STATUS_OK;
+    return schema_string_count_most_not(work->schema, use, &branch->shape.items_min);
 }
 
 enum status schema_array_unique_items(struct schema_work *work, struct schema_branch *branch,

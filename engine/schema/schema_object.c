@@ -193,54 +193,29 @@ enum status schema_object_property_names_not(struct schema_work *work, struct sc
                                 schema_claim_of(SCHEMA_NOT_VALID, use->value));
 }
 
-static void raise_min(struct schema_shape *shape, uint32_t count)
-{
-    if (count > shape->members_min)
-        shape->members_min = count;
-}
-
-static void lower_max(struct schema_shape *shape, uint32_t count)
-{
-    if (count < shape->members_max)
-        shape->members_max = count;
-}
-
 enum status schema_object_min_properties(struct schema_work *work, struct schema_branch *branch,
                                          const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    raise_min(&branch->shape, count);
-    return STATUS_OK;
+    return schema_string_count_least(work->schema, use, &branch->shape.members_min);
 }
 
 enum status schema_object_min_properties_not(struct schema_work *work, struct schema_branch *branch,
                                              const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    branch->is_dead = count == 0;
-    if (count > 0)
-        lower_max(&branch->shape, count - 1);
-    return STATUS_OK;
+    return schema_string_count_least_not(work->schema, use, &branch->shape.members_max,
+                                         &branch->is_dead);
 }
 
 enum status schema_object_max_properties(struct schema_work *work, struct schema_branch *branch,
                                          const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    lower_max(&branch->shape, count);
-    return STATUS_OK;
+    return schema_string_count_most(work->schema, use, &branch->shape.members_max);
 }
 
 enum status schema_object_max_properties_not(struct schema_work *work, struct schema_branch *branch,
                                              const struct schema_use *use)
 {
-    uint32_t count;
-    TRY(schema_string_count(work->schema, use->value, &count));
-    raise_min(&branch->shape, count + 1);
-    return STATUS_OK;
+    return schema_string_count_most_not(work->schema, use, &branch->shape.members_min);
 }
 
 /* --- shapes --- */

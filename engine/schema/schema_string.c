@@ -6,7 +6,7 @@
 
 /* --- lengths --- */
 
-enum status schema_string_count(struct schema *schema, uint32_t index, uint32_t *out)
+static enum status count_read(struct schema *schema, uint32_t index, uint32_t *out)
 {
     schema_decimal value = -1;
     enum json_read_kind kind = schema_kind(schema, index);
@@ -19,54 +19,70 @@ enum status schema_string_count(struct schema *schema, uint32_t index, uint32_t 
     return STATUS_OK;
 }
 
-static void raise_length(struct schema_shape *shape, uint32_t length)
+enum status schema_string_count_least(struct schema *schema, const struct schema_use *use,
+                                      uint32_t *min)
 {
-    if (length > shape->length_min)
-        shape->length_min = length;
+    uint32_t count = 0;
+    TRY(count_read(schema, use->value, &count));
+    if (count > *min)
+        *min = count;
+    return STATUS_OK;
 }
 
-static void lower_length(struct schema_shape *shape, uint32_t length)
+enum status schema_string_count_least_not(struct schema *schema, const struct schema_use *use,
+                                          uint32_t *max, bool *is_dead)
 {
-    if (length < shape->length_max)
-        shape->length_max = length;
+    uint32_t count = 0;
+    TRY(count_read(schema, use->value, &count));
+    *is_dead = count == 0;
+    if (count > 0 && count - 1 < *max)
+        *max = count - 1;
+    return STATUS_OK;
+}
+
+enum status schema_string_count_most(struct schema *schema, const struct schema_use *use,
+                                     uint32_t *max)
+{
+    uint32_t count = 0;
+    TRY(count_read(schema, use->value, &count));
+    if (count < *max)
+        *max = count;
+    return STATUS_OK;
+}
+
+enum status schema_string_count_most_not(struct schema *schema, const struct schema_use *use,
+                                         uint32_t *min)
+{
+    uint32_t count = 0;
+    TRY(count_read(schema, use->value, &count));
+    if (count + 1 > *min)
+        *min = count + 1;
+    return STATUS_OK;
 }
 
 enum status schema_string_min_length(struct schema_work *work, struct schema_branch *branch,
                                      const struct schema_use *use)
 {
-    uint32_t length;
-    TRY(schema_string_count(work->schema, use->value, &length));
-    raise_length(&branch->shape, length);
-    return STATUS_OK;
+    return schema_string_count_least(work->schema, use, &branch->shape.length_min);
 }
 
 enum status schema_string_min_length_not(struct schema_work *work, struct schema_branch *branch,
                                          const struct schema_use *use)
 {
-    uint32_t length;
-    TRY(schema_string_count(work->schema, use->value, &length));
-    branch->is_dead = length == 0;
-    if (length > 0)
-        lower_length(&branch->shape, length - 1);
-    return STATUS_OK;
+    return schema_string_count_least_not(work->schema, use, &branch->shape.length_max,
+                                         &branch->is_dead);
 }
 
 enum status schema_string_max_length(struct schema_work *work, struct schema_branch *branch,
                                      const struct schema_use *use)
 {
-    uint32_t length;
-    TRY(schema_string_count(work->schema, use->value, &length));
-    lower_length(&branch->shape, length);
-    return STATUS_OK;
+    return schema_string_count_most(work->schema, use, &branch->shape.length_max);
 }
 
 enum status schema_string_max_length_not(struct schema_work *work, struct schema_branch *branch,
                                          const struct schema_use *use)
 {
-    uint32_t length;
-    TRY(schema_string_count(work->schema, use->value, &length));
-    raise_length(&branch->shape, length + 1);
-    return STATUS_OK;
+    return schema_string_count_most_not(work->schema, use, &branch->shape.length_min);
 }
 
 /* --- pattern --- */

@@ -15,8 +15,17 @@ enum status schema_string_settle(struct schema *schema, struct schema_shape *sha
 regex_node_id schema_string_characters(struct schema *schema, const struct schema_shape *shape);
 /* The regex of the pattern at `index`, which may be a value or a name. */
 enum status schema_string_parse(struct schema *schema, uint32_t index, regex_node_id *out);
-/* Reads a number of characters, items or members. */
-enum status schema_string_count(struct schema *schema, uint32_t index, uint32_t *out);
+/* A keyword's number of characters, items or members: at least so many, at most so many, and the
+ * contrary of each, of which "not at least 0" is never true. They move a bound and do not loosen
+ * it. */
+enum status schema_string_count_least(struct schema *schema, const struct schema_use *use,
+                                      uint32_t *min);
+enum status schema_string_count_least_not(struct schema *schema, const struct schema_use *use,
+                                          uint32_t *max, bool *is_dead);
+enum status schema_string_count_most(struct schema *schema, const struct schema_use *use,
+                                     uint32_t *max);
+enum status schema_string_count_most_not(struct schema *schema, const struct schema_use *use,
+                                         uint32_t *min);
 
 #define SCHEMA_STRING_KEYWORD(name)                                                                \
     enum status schema_string_##name(struct schema_work *work, struct schema_branch *branch,       \
