@@ -10,7 +10,7 @@
 
 enum { PATH_BYTES = 96 };
 
-/* `path` is a string literal: the engine's request points at it. */
+/* `path` is a string literal or a name of ask_fields.def: the engine's request points at it. */
 static enum status constraint_set(struct ask *ask, enum constraint_kind kind, const char *path,
                                   struct slice source)
 {
@@ -181,8 +181,7 @@ enum status ask_constraint_guided_json(struct ask *ask, const struct ask_value *
 
 enum status ask_constraint_guided_regex(struct ask *ask, const struct ask_value *value)
 {
-    const bool is_short = strcmp(value->name, "regex") == 0;
-    return constraint_text(ask, CONSTRAINT_REGEX, value->json, is_short ? "regex" : "guided_regex");
+    return constraint_text(ask, CONSTRAINT_REGEX, value->json, value->name);
 }
 
 enum status ask_constraint_guided_choice(struct ask *ask, const struct ask_value *value)
