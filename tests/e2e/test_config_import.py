@@ -31,12 +31,23 @@ CERTIFICATES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
+def pair(tmp_path_factory):
     servers = [Server(tmp_path_factory.mktemp(name) / "data") for name in ("from", "to")]
     yield servers
     for server in servers:
         assert server.stop() == 0, server.log_text()[-4000:]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Two servers that serve the whole module. A test may find there what others have left."""
+    yield from pair(tmp_path_factory)
+
+
+@pytest.fixture
+def fresh(tmp_path_factory):
+    """Two servers that nobody has changed."""
+    yield from pair(tmp_path_factory)
 
 
 def command(server, *words):
@@ -62,6 +73,12 @@ def load(server, document, code=200, key=None, **kwargs):
 
 def document(**kinds):
     return {"object": "config_export", "version": 1, **kinds}
+
+
+def emptied(server):
+    """Takes away what an earlier test has left, so that tests can run in any order."""
+    everything = ("tenants", "issuers", "certificates", "shared_prompts", "prices", "plans", "groups")
+    load(server, document(prune=True, **{kind: [] for kind in everything}))
 
 
 def filled(server):
@@ -103,8 +120,8 @@ def filled(server):
     return key
 
 
-def test_the_same_bytes_on_another_server(two, tmp_path):
-    source, target = two
+def test_the_same_bytes_on_another_server(fresh, tmp_path):
+    source, target = fresh
     key = filled(source)
     first = export(source)
     prices = [(row["plan"], row["model"], row["class"], row["effective_at"]) for row in first.json()["prices"]]
@@ -146,6 +163,10 @@ def test_the_same_bytes_on_another_server(two, tmp_path):
 
 def test_changes_and_pruning(two):
     _, target = two
+    emptied(target)
+    batch_price = {**PRICE, "class": "batch", "effective_at": 4000000000}
+    gold_price = {**PRICE, "plan": "gold", "effective_at": 1790000000}
+    load(target, document(plans=[{"name": "gold"}], prices=[batch_price, gold_price]))
     load(target, document(tenants=[{"name": "kept", "weight": 3}, {"name": "other"}], groups=[{"name": "west"}]))
     told = load(target, document(tenants=[{"name": "kept", "weight": 4, "group": "west"}]))
     assert told["changes"] == [
@@ -213,6 +234,7 @@ def test_a_wrong_document_changes_nothing(two, wrong, code, param, words):
 
 def test_two_writers_and_one_idempotency_key(two):
     _, target = two
+    emptied(target)
     etag = export(target).headers["etag"]
     load(target, document(tenants=[{"name": "first"}]), headers={"if-match": etag})
     told = load(target, document(tenants=[{"name": "second"}]), 412, headers={"if-match": etag})
