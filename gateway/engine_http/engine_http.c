@@ -16,6 +16,7 @@
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_routes.h"
+#include "gateway/engine_http/source_fleet.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/stderr_lines.h"
 #include "kernels/ranks.h"
@@ -287,7 +288,8 @@ static enum status open_engine(struct engine_process *process)
         close(options.model_descriptor); /* the file is mapped */
     if (options.draft_descriptor > 0)
         close(options.draft_descriptor);
-    fleet_info(process->face.fleet, &process->face.info);
+    TRY(source_fleet_open(&process->face.source, process->face.fleet));
+    process->face.source->ops->info(process->face.source, &process->face.info);
     final_ring_name_model(process->face.finals, process->face.info.model_name);
     return STATUS_OK;
 }
@@ -405,6 +407,8 @@ static void close_all(struct engine_process *process)
     if (process->listener != NULL)
         listener_close(process->listener);
     loop_turns_destroy(face->turns);
+    if (face->source != NULL)
+        face->source->ops->close(face->source);
     if (face->fleet != NULL)
         fleet_close(face->fleet);
     loop_timer_destroy(process->drain_timer);

@@ -127,16 +127,17 @@ static void face_pump(void *context)
     struct face *face = context;
     /* Cleared before events are taken: an event that comes meanwhile posts again. */
     atomic_store(&face->is_pump_posted, false);
-    struct engine_event event;
+    struct source_event event;
+    struct source *source = face->source;
     uint32_t taken = 0;
-    while (taken < FACE_PUMP_EVENTS && fleet_next_event(face->fleet, &event)) {
-        struct face_sink *sink = event.context;
+    while (taken < FACE_PUMP_EVENTS && source->ops->next(source, &event)) {
+        struct face_sink *sink = event.engine.context;
         sink->take(sink, &event);
         taken++;
     }
     if (taken == FACE_PUMP_EVENTS)
         face_wake(face); /* the other events, after the loop's other work */
-    if (fleet_has_failed(face->fleet))
+    if (source->ops->has_failed(source))
         face->failed(face->failed_context);
 }
 

@@ -15,6 +15,7 @@
 #include "engine/fleet.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/engine_http/final_ring.h"
+#include "gateway/engine_http/source.h"
 #include "gateway/http/loop_turns.h"
 #include "gateway/http/request.h"
 
@@ -38,7 +39,7 @@ struct face_prompt_job;
 
 /* The receiver of an engine request's events; the engine request's context points to it. */
 struct face_sink {
-    void (*take)(struct face_sink *sink, const struct engine_event *event);
+    void (*take)(struct face_sink *sink, const struct source_event *event);
 };
 
 /* A published prompt. */
@@ -50,7 +51,8 @@ struct face_prompt_row {
 
 struct face {
     struct loop *loop;
-    struct fleet *fleet;
+    struct source *source; /* of answers */
+    struct fleet *fleet;   /* for text services and published prompts; NULL: there are none */
     struct engine_info info;
     struct metrics *metrics;
     struct {

@@ -188,10 +188,8 @@ static void append_bytes_array(struct buffer *out, struct slice bytes)
     buffer_append_char(out, ']');
 }
 
-static void append_chat_token(struct buffer *out, struct engine *engine, uint32_t token,
-                              float logprob)
+static void append_chat_token(struct buffer *out, struct slice bytes, float logprob)
 {
-    struct slice bytes = engine_token_bytes(engine, token);
     buffer_append_text(out, "{\"token\":");
     append_token_text(out, bytes);
     buffer_append_text(out, ",\"logprob\":");
@@ -200,17 +198,17 @@ static void append_chat_token(struct buffer *out, struct engine *engine, uint32_
     append_bytes_array(out, bytes);
 }
 
-static void add_chat_logprobs(struct face_frame_choice *choice, const struct engine_event *event,
-                              struct engine *engine)
+static void add_chat_logprobs(struct face_frame_choice *choice, const struct source_event *from)
 {
+    const struct engine_event *event = &from->engine;
     struct buffer *out = &choice->tokens;
     append_comma(out);
-    append_chat_token(out, engine, event->token, event->logprob);
+    append_chat_token(out, from->bytes, event->logprob);
     buffer_append_text(out, ",\"top_logprobs\":[");
     for (uint32_t i = 0; i < event->top_count; i++) {
         if (i > 0)
             buffer_append_char(out, ',');
-        append_chat_token(out, engine, event->top[i].token, event->top[i].logprob);
+        append_chat_token(out, from->top_bytes[i], event->top[i].logprob);
         buffer_append_char(out, '}');
     }
     buffer_append_text(out, "]}");
@@ -218,9 +216,9 @@ static void add_chat_logprobs(struct face_frame_choice *choice, const struct eng
 
 /* Adds the most likely tokens and the token of the answer, so up to one more than were asked for,
  * as the schema of completions says. */
-static void add_text_top(struct face_frame_choice *choice, const struct engine_event *event,
-                         struct engine *engine)
+static void add_text_top(struct face_frame_choice *choice, const struct source_event *from)
 {
+    const struct engine_event *event = &from->engine;
     struct buffer *out = &choice->top;
     bool is_there = false;
     buffer_append_char(out, '{');
@@ -233,7 +231,7 @@ static void add_text_top(struct face_frame_choice *choice, const struct engine_e
         is_there = is_there || one.token == event->token;
         if (i > 0)
             buffer_append_char(out, ',');
-        append_token_text(out, engine_token_bytes(engine, one.token));
+        append_token_text(out, i < event->top_count ? from->top_bytes[i] : from->bytes);
         buffer_append_char(out, ':');
         append_logprob(out, one.logprob);
     }
@@ -242,12 +240,13 @@ static void add_text_top(struct face_frame_choice *choice, const struct engine_e
 
 /* Adds to the parallel arrays of completions. The first token of an echoed prompt has no
  * probability (null). */
-static void add_text_logprobs(struct face_frame_choice *choice, const struct engine_event *event,
-                              struct engine *engine)
+static void add_text_logprobs(struct face_frame_choice *choice,
+                              const struct source_event *source_event)
 {
+    const struct engine_event *event = &source_event->engine;
     bool is_first_prompt = event->kind == ENGINE_EVENT_PROMPT && !choice->has_first_token;
     append_comma(&choice->tokens);
-    append_token_text(&choice->tokens, engine_token_bytes(engine, event->token));
+    append_token_text(&choice->tokens, source_event->bytes);
     append_comma(&choice->offsets);
     uint64_t from = event->kind == ENGINE_EVENT_PROMPT ? 0 : choice->echo_characters;
     buffer_printf(&choice->offsets, "%llu", (unsigned long long)(from + event->text_offset));
@@ -259,7 +258,7 @@ static void add_text_logprobs(struct face_frame_choice *choice, const struct eng
         return;
     }
     append_logprob(&choice->logprobs, event->logprob);
-    add_text_top(choice, event, engine);
+    add_text_top(choice, source_event);
 }
 
 static uint64_t characters_of(struct slice bytes)
@@ -271,8 +270,9 @@ static uint64_t characters_of(struct slice bytes)
 }
 
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
-                    const struct engine_event *event, struct engine *engine)
+                    const struct source_event *from)
 {
+    const struct engine_event *event = &from->engine;
     if (choice->split != NULL)
         split_add(choice, event);
     else
@@ -280,9 +280,9 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
     if (event->kind == ENGINE_EVENT_CHOICE_END)
         return;
     if (head->want_logprobs && head->dialect == ASK_CHAT)
-        add_chat_logprobs(choice, event, engine);
+        add_chat_logprobs(choice, from);
     if (head->want_logprobs && head->dialect == ASK_TEXT)
-        add_text_logprobs(choice, event, engine);
+        add_text_logprobs(choice, from);
     if (head->want_token_ids && event->kind == ENGINE_EVENT_TOKEN) {
         append_comma(&choice->token_ids);
         buffer_printf(&choice->token_ids, "%u", event->token);

@@ -19,8 +19,8 @@
 #pragma once
 
 #include "engine/answer/answer_split.h"
-#include "engine/engine.h"
 #include "gateway/dialect/ask.h"
+#include "gateway/engine_http/source.h"
 
 /* What all frames of one answer have in common. */
 struct face_frame_head {
@@ -65,7 +65,7 @@ enum status face_frame_choice_split(struct face_frame_choice *choice,
 
 /* Adds a PROMPT, TOKEN or CHOICE_END event to the parts that wait. */
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
-                    const struct engine_event *event, struct engine *engine);
+                    const struct source_event *event);
 /* Whether the next frame would have any content. */
 bool face_frame_is_due(const struct face_frame_choice *choice, const struct face_frame_head *head);
 

@@ -6,7 +6,6 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
-#include "engine/fleet.h"
 #include "gateway/dialect/ask_tools.h"
 #include "gateway/engine_http/face_frame.h"
 #include "gateway/engine_http/face_trusted.h"
@@ -95,7 +94,7 @@ static void job_cancel(struct face_job *job)
         return;
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)
-            fleet_cancel(job->face->fleet, job->ids[i]);
+            job->face->source->ops->cancel(job->face->source, job->ids[i]);
     }
 }
 
@@ -139,12 +138,13 @@ static void job_write(struct face_job *job, const char *event, const struct buff
 static void job_drained(void *context)
 {
     struct face_job *job = context;
+    struct source *source = job->face->source;
     uint32_t per_prompt = job->parsed.engine.choices;
     for (uint32_t i = 0; i < job->choice_count; i++) {
         uint32_t count = job->unacknowledged[i];
         job->unacknowledged[i] = 0;
         if (count > 0)
-            fleet_acknowledge(job->face->fleet, job->ids[i / per_prompt], i % per_prompt, count);
+            source->ops->acknowledge(source, job->ids[i / per_prompt], i % per_prompt, count);
     }
 }
 
@@ -362,12 +362,12 @@ static void event_start(struct face_job *job, const struct engine_event *event)
 }
 
 static void event_token(struct face_job *job, struct face_frame_choice *choice,
-                        const struct engine_event *event)
+                        const struct source_event *event)
 {
-    face_frame_add(choice, &job->head, event, fleet_text(job->face->fleet));
+    face_frame_add(choice, &job->head, event);
     if (job->request == NULL || !job->is_begun)
         return;
-    if (event->kind == ENGINE_EVENT_PROMPT) {
+    if (event->engine.kind == ENGINE_EVENT_PROMPT) {
         if (face_frame_bytes(choice) >= ECHO_FRAME_BYTES)
             job_write_frame(job, choice, ENGINE_FINISH_NONE);
         return;
@@ -381,9 +381,10 @@ static void event_token(struct face_job *job, struct face_frame_choice *choice,
 }
 
 static void event_choice_end(struct face_job *job, struct face_frame_choice *choice,
-                             const struct engine_event *event)
+                             const struct source_event *from)
 {
-    face_frame_add(choice, &job->head, event, fleet_text(job->face->fleet));
+    const struct engine_event *event = &from->engine;
+    face_frame_add(choice, &job->head, from);
     if (job->request == NULL || !job->is_begun)
         return;
     if (event->finish == ENGINE_FINISH_DEADLINE) {
@@ -438,8 +439,9 @@ static uint32_t event_prompt(const struct face_job *job, engine_request_id id)
     return prompt;
 }
 
-static void job_take(struct face_sink *sink, const struct engine_event *event)
+static void job_take(struct face_sink *sink, const struct source_event *from)
 {
+    const struct engine_event *event = &from->engine;
     struct face_job *job =
         (struct face_job *)(void *)((char *)sink - offsetof(struct face_job, sink));
     uint32_t prompt = event_prompt(job, event->id);
@@ -449,16 +451,16 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
         event_start(job, event);
         return;
     case ENGINE_EVENT_PROMPT:
-        event_token(job, &job->choices[index], event);
+        event_token(job, &job->choices[index], from);
         return;
     case ENGINE_EVENT_TOKEN:
         job->tokens[prompt] = event->tokens_so_far;
         pace_set(job, index, PACE_RUNNING);
-        event_token(job, &job->choices[index], event);
+        event_token(job, &job->choices[index], from);
         return;
     case ENGINE_EVENT_CHOICE_END:
         pace_set(job, index, PACE_NONE);
-        event_choice_end(job, &job->choices[index], event);
+        event_choice_end(job, &job->choices[index], from);
         return;
     case ENGINE_EVENT_END:
         event_end(job, &event->report);
@@ -496,7 +498,7 @@ static enum status job_make_head(struct face_job *job)
     head->want_logprobs = job->parsed.engine.want_logprobs;
     head->want_token_ids = job->parsed.want_token_ids;
     if (job->parsed.is_split) {
-        head->answer = engine_answer(fleet_text(job->face->fleet));
+        head->answer = job->face->source->answer;
         head->has_calls = job->parsed.tools.count > 0 && job->parsed.tools.choice != ASK_TOOLS_NONE;
         job->tools = job->parsed.tools.lines; /* outlives what was parsed */
         job->parsed.tools.lines = (struct buffer){0};
@@ -520,7 +522,8 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     /* Each prompt of a request gets its own seed, derived from the request's seed. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
     request.context = &job->sink;
-    TRY(fleet_submit(job->face->fleet, &request, &job->ids[prompt]));
+    struct source *source = job->face->source;
+    TRY(source->ops->submit(source, &request, &job->ids[prompt]));
     job->live++;
     return STATUS_OK;
 }
@@ -557,7 +560,7 @@ static void job_parse(struct loop_turns_task *task)
         return;
     const struct ask_model model = {.name = job->face->info.model_name,
                                     .vocab = job->face->info.vocab,
-                                    .answer = engine_answer(fleet_text(job->face->fleet))};
+                                    .answer = job->face->source->answer};
     job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body), &model);
     if (job->parse_status != STATUS_OK)
         job->note = *status_note();
@@ -657,7 +660,7 @@ bool face_job_lower(struct face *face, struct slice request_id)
     job->head.tier = service_class_tier(job->trusted.service_class);
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)
-            fleet_lower(face->fleet, job->ids[i]);
+            face->source->ops->lower(face->source, job->ids[i]);
     }
     return true;
 }
@@ -747,14 +750,15 @@ static void render_job(const struct face_job *job, const struct render_infos *in
 void face_job_render_all(const struct face *face, struct buffer *out)
 {
     int64_t now_us = clock_mono_us(clock_system());
-    const size_t most = (size_t)LIMIT_REQUESTS_IN_ENGINE * fleet_count(face->fleet);
+    const struct source *source = face->source;
+    const size_t most = source->ops->requests_max(source);
     struct render_infos infos = {.rows = mem_zalloc(most, sizeof *infos.rows)};
     if (infos.rows == NULL) {
         out->status =
             status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a list");
         return;
     }
-    infos.count = fleet_requests(face->fleet, infos.rows, most);
+    infos.count = source->ops->requests(source, infos.rows, most);
     qsort(infos.rows, infos.count, sizeof *infos.rows, render_compare);
     buffer_append_char(out, '[');
     for (const struct face_job *job = face->jobs; job != NULL; job = job->next) {

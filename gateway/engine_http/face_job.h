@@ -7,7 +7,7 @@
  * Not here: the JSON of a frame (face_frame).
  *
  *   body ─ worker: parse ─► submit each prompt ─► START… TOKEN… CHOICE_END… END ─► final record
- *   the client half-closes or leaves ─► fleet_cancel ─► END, and a final record all the same
+ *   the client half-closes or leaves ─► cancel ─► END, and a final record all the same
  */
 #pragma once
 

@@ -169,8 +169,9 @@ static void job_published(struct face_prompt_job *job, const struct engine_repor
     job_answer(job, report->prompt_tokens, report->pinned_pages);
 }
 
-static void job_take(struct face_sink *sink, const struct engine_event *event)
+static void job_take(struct face_sink *sink, const struct source_event *source_event)
 {
+    const struct engine_event *event = &source_event->engine;
     struct face_prompt_job *job =
         (struct face_prompt_job *)(void *)((char *)sink - offsetof(struct face_prompt_job, sink));
     if (event->kind != ENGINE_EVENT_END && event->kind != ENGINE_EVENT_ERROR)

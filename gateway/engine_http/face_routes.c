@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 
-#include "engine/fleet.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
@@ -143,7 +142,7 @@ static void on_stats(struct http_request *request, void *context)
     struct engine_stats stats;
     struct final_ring_figures finals = final_ring_figures(face->finals);
     struct buffer answer;
-    fleet_stats(face->fleet, &stats);
+    face->source->ops->stats(face->source, &stats);
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_printf(&answer, "{\"protocol\":%d,\"instance\":\"%s\",\"model\":", FACE_PROTOCOL,
                   face->instance);

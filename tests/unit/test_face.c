@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "gateway/engine_http/source_fleet.h"
 #include "tests/kit/engine_run.h"
 #include "tests/unit/face_kit.h"
 
@@ -82,7 +83,7 @@ struct pumped {
     uint32_t events;
 };
 
-static void pumped_take(struct face_sink *sink, const struct engine_event *event)
+static void pumped_take(struct face_sink *sink, const struct source_event *event)
 {
     (void)event;
     ((struct pumped *)sink)->events++;
@@ -112,6 +113,7 @@ static void test_events_leave_the_loop_to_others(void **state)
     options.sequences_max = REQUESTS;
     options.kv_bytes *= 4; /* nobody is paused for another */
     assert_int_equal(fleet_open(&face->fleet, &options, NULL, 1), STATUS_OK);
+    assert_int_equal(source_fleet_open(&face->source, face->fleet), STATUS_OK);
     for (uint32_t i = 0; i < REQUESTS; i++) {
         const uint32_t tokens[] = {i + 1, 2, 3};
         const struct engine_request request = {.prompt_kind = ENGINE_PROMPT_TOKENS,
@@ -136,6 +138,7 @@ static void test_events_leave_the_loop_to_others(void **state)
         loop_run(face->loop);
         assert_true(pumped.events <= turns * FACE_PUMP_EVENTS);
     }
+    face->source->ops->close(face->source);
     fleet_close(face->fleet);
     loop_destroy(face->loop);
     engine_run_remove_model();

@@ -4,22 +4,35 @@
 
 #include "tests/unit/face_kit.h"
 
-static struct engine *engine;
 static struct buffer out;
 
-static void no_wake(void *context)
+/* What tokens of a small model are: whole characters, or a part of one. */
+static struct slice bytes_of(uint32_t token)
 {
-    (void)context;
+    switch (token) {
+    case 504:
+        return slice_of("The");
+    case 3575:
+        return slice_of(" capital");
+    case 28120:
+        return slice_of("hello");
+    default:
+        return slice_of("\xe5");
+    }
 }
 
-/* ids of the small model: 504 "The", 3575 " capital", 28120 "hello", 155 a lone byte of UTF-8. */
-static struct engine_event token_event(uint32_t token, const char *text)
+static struct source_event token_event(uint32_t token, const char *text)
 {
-    struct engine_event event = {
-        .kind = ENGINE_EVENT_TOKEN, .token = token, .logprob = -0.5f, .text = slice_of(text)};
-    event.top_count = 2;
-    event.top[0] = (struct engine_logprob){token, -0.5f};
-    event.top[1] = (struct engine_logprob){155, -INFINITY};
+    struct source_event event = {.engine = {.kind = ENGINE_EVENT_TOKEN,
+                                            .token = token,
+                                            .logprob = -0.5f,
+                                            .text = slice_of(text)},
+                                 .bytes = bytes_of(token)};
+    event.engine.top_count = 2;
+    event.engine.top[0] = (struct engine_logprob){token, -0.5f};
+    event.engine.top[1] = (struct engine_logprob){155, -INFINITY};
+    event.top_bytes[0] = bytes_of(token);
+    event.top_bytes[1] = bytes_of(155);
     return event;
 }
 
@@ -49,9 +62,9 @@ static void test_chat(void **state)
                         "{\"index\":1,\"delta\":"
                         "{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                         "\"finish_reason\":null}]}");
-    struct engine_event event = token_event(504, "The");
+    struct source_event event = token_event(504, "The");
     assert_false(face_frame_is_due(&choice, &head));
-    face_frame_add(&choice, &head, &event, engine);
+    face_frame_add(&choice, &head, &event);
     assert_true(face_frame_is_due(&choice, &head));
     assert_string_equal(write_frame(&choice, &head, 3, ENGINE_FINISH_NONE),
                         "{\"n\":3,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
@@ -69,8 +82,8 @@ static void add_texts(struct face_frame_choice *choice, const struct face_frame_
                       const char *const *texts)
 {
     for (; *texts != NULL; texts++) {
-        struct engine_event event = token_event(504, *texts);
-        face_frame_add(choice, head, &event, engine);
+        struct source_event event = token_event(504, *texts);
+        face_frame_add(choice, head, &event);
     }
 }
 
@@ -106,8 +119,8 @@ static void test_calls(void **state)
     assert_non_null(strstr(write_frame(&choice, &head, 9, ENGINE_FINISH_NONE),
                            "\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":"
                            "\":\\\"x\\\\\\\"\\\"}\"}}]},"));
-    struct engine_event end = {.kind = ENGINE_EVENT_CHOICE_END};
-    face_frame_add(&choice, &head, &end, engine);
+    struct source_event end = {.engine = {.kind = ENGINE_EVENT_CHOICE_END}};
+    face_frame_add(&choice, &head, &end);
     assert_false(face_frame_is_due(&choice, &head));
     assert_non_null(strstr(write_frame(&choice, &head, 9, ENGINE_FINISH_STOP),
                            "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"tool_calls\""));
@@ -127,8 +140,8 @@ static void test_chat_logprobs(void **state)
                                          .want_token_ids = true};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
-    struct engine_event event = token_event(504, "");
-    face_frame_add(&choice, &head, &event, engine);
+    struct source_event event = token_event(504, "");
+    face_frame_add(&choice, &head, &event);
     assert_true(face_frame_is_due(&choice, &head)); /* held-back text, but a token to report */
     assert_non_null(
         strstr(write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
@@ -143,11 +156,13 @@ static void test_chat_logprobs(void **state)
 static void event_is_told(struct face_frame_choice *choice, const struct face_frame_head *head,
                           uint32_t top_count, const char *want)
 {
-    struct engine_event event = token_event(504, "The");
-    event.top_count = top_count;
-    if (top_count == 1)
-        event.top[0] = (struct engine_logprob){28120, -0.25f};
-    face_frame_add(choice, head, &event, engine);
+    struct source_event event = token_event(504, "The");
+    event.engine.top_count = top_count;
+    if (top_count == 1) {
+        event.engine.top[0] = (struct engine_logprob){28120, -0.25f};
+        event.top_bytes[0] = bytes_of(28120);
+    }
+    face_frame_add(choice, head, &event);
     assert_non_null(strstr(write_frame(choice, head, 1, ENGINE_FINISH_NONE), want));
 }
 
@@ -161,18 +176,18 @@ static void test_text_with_an_echoed_prompt(void **state)
                                          .want_logprobs = true};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
-    struct engine_event prompt = token_event(504, "The");
-    prompt.kind = ENGINE_EVENT_PROMPT;
-    face_frame_add(&choice, &head, &prompt, engine);
-    struct engine_event second = token_event(3575, " capital");
-    second.kind = ENGINE_EVENT_PROMPT;
-    second.text_offset = 3;
-    face_frame_add(&choice, &head, &second, engine);
-    struct engine_event made = token_event(28120, "hello");
-    face_frame_add(&choice, &head, &made, engine);
-    made.text_offset = 5; /* the answer's begin behind the echo */
-    made.text = slice_of("");
-    face_frame_add(&choice, &head, &made, engine);
+    struct source_event prompt = token_event(504, "The");
+    prompt.engine.kind = ENGINE_EVENT_PROMPT;
+    face_frame_add(&choice, &head, &prompt);
+    struct source_event second = token_event(3575, " capital");
+    second.engine.kind = ENGINE_EVENT_PROMPT;
+    second.engine.text_offset = 3;
+    face_frame_add(&choice, &head, &second);
+    struct source_event made = token_event(28120, "hello");
+    face_frame_add(&choice, &head, &made);
+    made.engine.text_offset = 5; /* the answer's begin behind the echo */
+    made.engine.text = slice_of("");
+    face_frame_add(&choice, &head, &made);
     write_frame(&choice, &head, 1, ENGINE_FINISH_NONE);
     assert_non_null(strstr(out.bytes, "\"object\":\"text_completion\""));
     assert_non_null(strstr(out.bytes, "\"text\":\"The capitalhello\""));
@@ -194,8 +209,8 @@ static void test_generation(void **state)
         .dialect = ASK_GENERATE, .id = "gen-1", .model = "m", .tier = "default", .created_s = 9};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
-    struct engine_event event = token_event(504, "The");
-    face_frame_add(&choice, &head, &event, engine);
+    struct source_event event = token_event(504, "The");
+    face_frame_add(&choice, &head, &event);
     assert_string_equal(
         write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
         "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
@@ -225,26 +240,14 @@ static void test_an_error_after_the_start(void **state)
 static int start(void **state)
 {
     (void)state;
-    const struct engine_options options = {.model_path = face_kit_model(),
-                                           .model_descriptor = -1,
-                                           .isa = "auto",
-                                           .kv_type = "f16",
-                                           .threads = 1,
-                                           .context = 64,
-                                           .kv_bytes = 64 << 20,
-                                           .rows_max = 16,
-                                           .sequences_max = 2,
-                                           .clock = clock_system(),
-                                           .wake = no_wake};
     buffer_init(&out, 1024 * 1024);
-    return engine_open(&engine, &options) == STATUS_OK ? 0 : 1;
+    return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
     buffer_deinit(&out);
-    engine_close(engine);
     return 0;
 }
 
