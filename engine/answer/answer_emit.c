@@ -2,8 +2,14 @@
 
 #include "config/base/limits_tools.h"
 
-/* A run has the text of one token, or what was held before it. */
-enum { RUN_BYTES_MAX = 4 * LIMIT_CALL_HELD_BYTES };
+/* A run of so many bytes is given out at the next character: a token may release more newlines, or
+ * more escaped bytes, than a run should hold. */
+enum { RUN_BYTES = LIMIT_CALL_HELD_BYTES, RUN_BYTES_MAX = 4 * RUN_BYTES };
+
+static bool is_inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
 
 void answer_emit_init(struct answer_emit *emit,
                       void (*take)(void *context, const struct answer_part *part), void *context)
@@ -43,7 +49,8 @@ void answer_emit_text(struct answer_emit *emit, enum answer_part_kind kind, stru
 {
     if (text.length == 0)
         return;
-    if (emit->kind != kind)
+    if (emit->kind != kind ||
+        (emit->run.length >= RUN_BYTES && !is_inside_character(text.bytes[0])))
         answer_emit_flush(emit);
     emit->kind = kind;
     if (kind == ANSWER_CALL_ARGUMENTS)
