@@ -9,7 +9,7 @@ static void message_end(struct answer_body_harmony *harmony, struct answer_emit 
 {
     if (emit->is_open)
         answer_emit_end(emit, true);
-    *harmony = (struct answer_body_harmony){0};
+    *harmony = (struct answer_body_harmony){.has_calls = harmony->has_calls};
 }
 
 /* The name behind "to=functions." in a head, or an empty one. */
@@ -40,7 +40,7 @@ static void head_end(struct answer_body_harmony *harmony, struct answer_emit *em
     harmony->kind = ANSWER_CONTENT;
     if (slice_starts_with(channel, SLICE("analysis")) && name.length == 0)
         harmony->kind = ANSWER_REASONING;
-    else if (name.length > 0 && answer_emit_begin(emit, name))
+    else if (name.length > 0 && harmony->has_calls && answer_emit_begin(emit, name))
         harmony->kind = ANSWER_CALL_ARGUMENTS;
     harmony->is_in_text = true;
     emit->held.length = 0;
@@ -60,7 +60,9 @@ void answer_body_harmony_byte(struct answer_body_harmony *harmony, struct answer
     /* No head is so long: the model does not keep to the format. */
     answer_emit_release(emit);
     answer_emit_byte(emit, ANSWER_CONTENT, byte);
-    *harmony = (struct answer_body_harmony){.is_in_text = true, .kind = ANSWER_CONTENT};
+    harmony->is_in_text = true;
+    harmony->has_channel = false;
+    harmony->kind = ANSWER_CONTENT;
 }
 
 void answer_body_harmony_mark(struct answer_body_harmony *harmony, struct answer_emit *emit,

@@ -18,6 +18,7 @@
 #include "engine/answer/answer_format.h"
 
 struct answer_body_harmony {
+    bool has_calls;             /* false: a message to a function is content */
     bool is_in_text;            /* of a message, else in its head */
     bool has_channel;           /* the head has one */
     uint32_t channel;           /* where it begins in what is held */

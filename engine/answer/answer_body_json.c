@@ -161,7 +161,7 @@ static enum answer_step push_value(struct answer_body_json *json, struct answer_
     return step == ANSWER_JSON_LAST ? value_ended(json, emit) : ANSWER_MORE;
 }
 
-static enum answer_step push_key(struct answer_body_json *json, char byte)
+static enum answer_step push_key(struct answer_body_json *json, struct answer_emit *emit, char byte)
 {
     if (byte == '"' && !json->is_escaped) {
         const struct slice key = {json->word, json->word_length};
@@ -176,7 +176,7 @@ static enum answer_step push_key(struct answer_body_json *json, char byte)
         bool is_early = json->tools != NULL && !json->is_named && json->member != MEMBER_NAME;
         json->word_length = 0;
         json->value = (struct answer_json){0};
-        return is_twice || is_early ? ANSWER_BROKEN : to(json, STATE_COLON);
+        return is_twice || is_early ? broken(json, emit) : to(json, STATE_COLON);
     }
     json->is_escaped = byte == '\\' && !json->is_escaped;
     /* A longer key is another one, whatever it is. */
@@ -210,10 +210,14 @@ static enum answer_step push_between(struct answer_body_json *json, struct answe
     return ANSWER_ENDED;
 }
 
-enum answer_step answer_body_json_separator(struct answer_body_json *json)
+enum answer_step answer_body_json_separator(struct answer_body_json *json, struct answer_emit *emit)
 {
-    if (json->state != STATE_NAME)
-        return ANSWER_BROKEN;
+    if (json->state != STATE_NAME) {
+        if (!json->is_named)
+            return ANSWER_BROKEN;
+        answer_emit_end(emit, true);
+        return ANSWER_ENDED;
+    }
     if (slice_is(word_trimmed(json), "function")) {
         json->word_length = 0;
         return to(json, STATE_LINE);
@@ -287,7 +291,7 @@ static enum answer_step push_object(struct answer_body_json *json, struct answer
     case STATE_NEXT:
         return push_member(json, emit, byte);
     case STATE_KEY:
-        return push_key(json, byte);
+        return push_key(json, emit, byte);
     case STATE_COLON:
         return push_colon(json, emit, byte);
     case STATE_VALUE:

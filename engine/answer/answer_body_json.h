@@ -44,7 +44,8 @@ void answer_body_json_begin_unmarked(struct answer_body_json *json,
                                      const struct answer_tools *tools);
 enum answer_step answer_body_json_byte(struct answer_body_json *json, struct answer_emit *emit,
                                        char byte);
-/* NAMED: the separator has come. */
-enum answer_step answer_body_json_separator(struct answer_body_json *json);
+/* NAMED: the separator has come. Inside of arguments it ends the call. */
+enum answer_step answer_body_json_separator(struct answer_body_json *json,
+                                            struct answer_emit *emit);
 /* NAMED: whether the separator is expected now. */
 bool answer_body_json_is_in_name(const struct answer_body_json *json);

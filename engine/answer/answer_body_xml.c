@@ -240,6 +240,11 @@ bool answer_body_xml_is_in_text(const struct answer_body_xml *xml)
 
 enum answer_step answer_body_xml_close(struct answer_body_xml *xml, struct answer_emit *emit)
 {
+    if (xml->state == STATE_TEXT) { /* the tag that ends the text is missing */
+        for (uint8_t i = 0; i < xml->tag_length; i++)
+            text_byte(xml, emit, xml->tag[i]);
+        text_end(xml, emit);
+    }
     xml->tag_length = 0;
     return broken(xml, emit) == ANSWER_BROKEN ? ANSWER_BROKEN : ANSWER_DONE;
 }

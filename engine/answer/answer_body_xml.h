@@ -46,5 +46,6 @@ enum answer_step answer_body_xml_byte(struct answer_body_xml *xml, struct answer
                                       char byte);
 /* Whether the byte that comes next belongs to the text of a parameter. */
 bool answer_body_xml_is_in_text(const struct answer_body_xml *xml);
-/* The mark that closes a call has come, outside of a text: it ends the call, if there is one. */
+/* The mark that closes a call has come: it ends the call, if there is one. Inside of a text it is
+ * this mark only where it is a control token. */
 enum answer_step answer_body_xml_close(struct answer_body_xml *xml, struct answer_emit *emit);

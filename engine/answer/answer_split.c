@@ -24,6 +24,7 @@ void answer_split_init(struct answer_split *split, const struct answer_split_opt
     answer_emit_init(&split->emit, options->take, options->context);
     if (options->model->format->body == ANSWER_HARMONY) {
         split->phase = PHASE_HARMONY;
+        split->body.harmony.has_calls = options->has_calls;
     } else if (options->begins_in_reasoning) {
         split->phase = PHASE_REASONING;
         split->is_at_start = true;
@@ -286,7 +287,7 @@ static enum answer_step mark_in_call(struct answer_split *split, enum answer_mar
 {
     const enum answer_body body = split->options.model->format->body;
     if (body == ANSWER_NAMED && mark == ANSWER_SEPARATOR) {
-        enum answer_step step = answer_body_json_separator(&split->body.json);
+        enum answer_step step = answer_body_json_separator(&split->body.json, &split->emit);
         if (step == ANSWER_MORE)
             (void)answer_emit_hold(&split->emit, slice_of(mark_text(split, mark)));
         return step;

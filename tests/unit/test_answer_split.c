@@ -8,6 +8,10 @@
 
 #include <cmocka.h>
 
+#include "config/base/rng.h"
+#include "config/base/utf8.h"
+#include "tests/kit/rounds.h"
+
 /* What a splitter gave, in one text: each change of kind is written once. */
 struct seen {
     struct buffer text;
@@ -72,6 +76,10 @@ static const struct stream streams[] = {
      CALL_F "{\"a\": 1}[end][call1][name]g[arguments]{}[end]", false, false},
     {"hermes", "{\"name\": \"Bob\", \"arguments\": 1}",
      "[content]{\"name\": \"Bob\", \"arguments\": 1}", false, false},
+    {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{},\"name\":\"g\"}</tool_call>",
+     CALL_F "{}[end][content]\":\"g\"}</tool_call>", false, false},
+    {"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{},\"arguments\":[]}</tool_call>",
+     CALL_F "{}[end][content]\":[]}</tool_call>", false, false},
     {"generic", "Sure\n\n\n<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":-0.5}}</tool_call>",
      "[content]Sure" CALL_F "{\"a\":-0.5}[end]", false, false},
     {"qwen_xml",
@@ -112,6 +120,8 @@ static const struct stream streams[] = {
      "[reasoning]hm" CALL_F "{\"a\":1}[end]", false, false},
     {"harmony", "<|channel|>final<|message|>Hello\n", "[content]Hello\n", false, false},
     {"harmony", " to=functions.f<|channel|>commentary json<|message|>{}", CALL_F "{}[end]", false,
+     false},
+    {"harmony", "<|channel|>commentary to=functions.f<|message|>{}<|call|>", "[content]{}", true,
      false},
     {"harmony", "no channel", "[content]no channel", false, false},
     {"gemma4",
@@ -292,6 +302,194 @@ static void test_the_text_of_a_control_token_is_no_mark(void **state)
     buffer_deinit(&seen.text);
 }
 
+/* A second separator inside of arguments, or the closing mark inside of a parameter, ends a call
+ * that has begun. Only control tokens can stand there. */
+static void test_marks_inside_of_arguments(void **state)
+{
+    (void)state;
+    static const struct stream named = {"mistral_args", "", CALL_F "{\"a\":[end][content]1}", false,
+                                        false};
+    static const struct stream tags = {"qwen_xml", "", CALL_F "{\"t\":\"</pa\"}[end]", false,
+                                       false};
+    struct answer_model model = model_of(&named, true);
+    struct answer_split split;
+    struct seen seen;
+    buffer_init(&seen.text, 65536);
+    run_begin(&split, &named, &model, &seen);
+    answer_split_mark(&split, ANSWER_CALL_OPEN);
+    answer_split_text(&split, SLICE("f"));
+    answer_split_mark(&split, ANSWER_SEPARATOR);
+    answer_split_text(&split, SLICE("{\"a\":"));
+    answer_split_mark(&split, ANSWER_SEPARATOR);
+    answer_split_text(&split, SLICE("1}"));
+    run_end(&split, &named, &seen, "separator");
+    model = model_of(&tags, true);
+    run_begin(&split, &tags, &model, &seen);
+    answer_split_mark(&split, ANSWER_CALL_OPEN);
+    answer_split_text(&split, SLICE("<function=f><parameter=t></pa"));
+    answer_split_mark(&split, ANSWER_CALL_CLOSE);
+    run_end(&split, &tags, &seen, "closing mark");
+    buffer_deinit(&seen.text);
+}
+
+/* Newlines are held back without a bound, and given out in parts. */
+static void test_newlines_without_end(void **state)
+{
+    (void)state;
+    enum { LINES = 1 << 20 };
+    const struct stream stream = {"hermes", "", "", false, false};
+    const struct answer_model model = model_of(&stream, false);
+    struct answer_split split;
+    struct seen seen;
+    buffer_init(&seen.text, 2 * LINES);
+    run_begin(&split, &stream, &model, &seen);
+    answer_split_text(&split, SLICE("a"));
+    for (int i = 0; i < LINES / 16; i++)
+        answer_split_text(&split, SLICE("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"));
+    answer_split_text(&split, SLICE("b"));
+    answer_split_end(&split);
+    assert_int_equal(answer_split_status(&split), STATUS_OK);
+    assert_int_equal(seen.text.length, strlen("[content]ab") + LINES);
+    answer_split_deinit(&split);
+    buffer_deinit(&seen.text);
+}
+
+/* --- random answers --- */
+
+/* The first BEGINNINGS of them begin a call. */
+static const char *const fragments[] = {"{\"name\":\"f\",\"arguments\":",
+                                        "call:f{",
+                                        "<function=f>",
+                                        "f",
+                                        "{\"name\":\"f\",",
+                                        "{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        ",",
+                                        ":",
+                                        "\"",
+                                        "\\",
+                                        "\"name\"",
+                                        "\"arguments\"",
+                                        "\"f\"",
+                                        "{\"a\":1}",
+                                        "a:",
+                                        "</function>",
+                                        "<parameter=t>",
+                                        "<parameter=n>",
+                                        "</parameter>",
+                                        "</param",
+                                        "to=functions.f",
+                                        "analysis",
+                                        "thought",
+                                        "\n",
+                                        " ",
+                                        "`",
+                                        ";",
+                                        "\xe4\xbd\xa0",
+                                        "7",
+                                        "null",
+                                        "function",
+                                        "\n```json\n"};
+
+enum { FRAGMENTS = sizeof fragments / sizeof fragments[0], BEGINNINGS = 5, PIECES = 24 };
+
+/* What must be true of parts in any answer. */
+struct nesting {
+    struct seen seen; /* first: seen_take gets it */
+    enum { OUTSIDE, BEGUN, INSIDE } where;
+    uint32_t calls;
+};
+
+static void nesting_take(void *context, const struct answer_part *part)
+{
+    struct nesting *nesting = context;
+    const bool is_call = part->kind >= ANSWER_CALL_BEGIN;
+    assert_true(utf8_is_valid(part->text.bytes, part->text.length));
+    assert_int_equal(nesting->where == OUTSIDE, !is_call || part->kind == ANSWER_CALL_BEGIN);
+    assert_int_equal(nesting->where == BEGUN, part->kind == ANSWER_CALL_NAME);
+    if (part->kind == ANSWER_CALL_BEGIN)
+        assert_int_equal(part->call, nesting->calls++);
+    nesting->where = part->kind == ANSWER_CALL_BEGIN            ? BEGUN
+                     : is_call && part->kind != ANSWER_CALL_END ? INSIDE
+                                                                : OUTSIDE;
+    seen_take(&nesting->seen, part);
+}
+
+/* One answer: pieces are fragments or marks (from FRAGMENTS on). Texts come in cuts of `rng`. */
+static void random_run(const struct answer_model *model, const struct stream *stream,
+                       const uint32_t *pieces, struct rng *rng, struct nesting *nesting)
+{
+    struct answer_split split;
+    nesting->where = OUTSIDE;
+    nesting->calls = 0;
+    run_begin(&split, stream, model, &nesting->seen);
+    split.options.take = split.emit.take = nesting_take;
+    for (uint32_t i = 0; i < PIECES; i++) {
+        const uint32_t mark = pieces[i] - FRAGMENTS;
+        const char *text =
+            pieces[i] < FRAGMENTS ? fragments[pieces[i]] : model->format->marks[mark];
+        if (text == NULL)
+            continue;
+        if (pieces[i] >= FRAGMENTS && model->tokens[mark] != VOCAB_NONE) {
+            answer_split_mark(&split, (enum answer_mark)mark);
+            continue;
+        }
+        for (size_t from = 0, to; text[from] != '\0'; from = to) {
+            to = from + 1 + rng_below(rng, strlen(text) - from);
+            while (((unsigned char)text[to] & 0xc0) == 0x80)
+                to++;
+            answer_split_text(&split, (struct slice){text + from, to - from});
+        }
+    }
+    answer_split_end(&split);
+    assert_int_equal(answer_split_status(&split), STATUS_OK);
+    assert_int_equal(nesting->where, OUTSIDE);
+    assert_int_equal(nesting->calls, answer_split_calls(&split));
+    answer_split_deinit(&split);
+}
+
+/* Whatever a model writes: calls begin, have a name and end; characters are whole; and the parts
+ * do not depend on cuts. */
+static void test_random_answers(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"hermes",      "qwen_xml", "llama3",
+                                          "mistral",     "generic",  "mistral_args",
+                                          "deepseek_v3", "harmony",  "gemma4"};
+    const uint32_t count = rounds(20000, 1000000);
+    struct rng rng = {23, 0};
+    struct nesting nesting = {.calls = 0};
+    struct buffer first;
+    uint64_t calls = 0;
+    buffer_init(&nesting.seen.text, 1 << 20);
+    buffer_init(&first, 1 << 20);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct stream stream = {formats[i % 9], "", "", i % 7 == 0, i % 5 == 0};
+        const struct answer_model model = model_of(&stream, rng_below(&rng, 2) == 0);
+        uint32_t pieces[PIECES];
+        for (uint32_t k = 0; k < PIECES; k++)
+            pieces[k] = (uint32_t)rng_below(&rng, FRAGMENTS + ANSWER_MARKS);
+        if (i % 2 == 0) { /* the opening mark, and one of the ways in which a call begins */
+            pieces[0] = FRAGMENTS + ANSWER_CALL_OPEN;
+            pieces[1] = (uint32_t)rng_below(&rng, BEGINNINGS);
+        }
+        random_run(&model, &stream, pieces, &rng, &nesting);
+        buffer_clear(&first);
+        buffer_append_slice(&first, buffer_slice(&nesting.seen.text));
+        calls += nesting.calls;
+        random_run(&model, &stream, pieces, &rng, &nesting);
+        if (!slice_equals(buffer_slice(&first), buffer_slice(&nesting.seen.text)))
+            fail_msg("%s, answer %u:\n  %.*s\n  %.*s", stream.format, i, (int)first.length,
+                     first.bytes, (int)nesting.seen.text.length, nesting.seen.text.bytes);
+    }
+    buffer_deinit(&first);
+    buffer_deinit(&nesting.seen.text);
+    assert_true(calls > count / 100);
+    printf("[ %u random answers with %llu calls: 0 differ ]\n", count, (unsigned long long)calls);
+}
+
 /* A call without a name is held up to the limit, and then it is content. */
 static void test_what_is_held_is_bounded(void **state)
 {
@@ -363,6 +561,9 @@ int main(void)
         cmocka_unit_test(test_all_cuts),
         cmocka_unit_test(test_marks_as_tokens),
         cmocka_unit_test(test_the_text_of_a_control_token_is_no_mark),
+        cmocka_unit_test(test_marks_inside_of_arguments),
+        cmocka_unit_test(test_newlines_without_end),
+        cmocka_unit_test(test_random_answers),
         cmocka_unit_test(test_what_is_held_is_bounded),
         cmocka_unit_test(test_calls_are_bounded),
         cmocka_unit_test(test_reasoning_is_told),
