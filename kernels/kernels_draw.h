@@ -5,7 +5,8 @@
  * Thread:   the caller of the kernels.
  * Cost:     all memory at create. A draw reads its row three times with many blocks, each of which
  *           reads the row's adjustments. With filters, one block reads it up to 16 more times,
- *           whatever the settings. New adjustments go to the device; 172 bytes come back.
+ *           whatever the settings. New adjustments and a row's mask go to the device; 172 bytes
+ *           come back.
  * Not here: the distribution (engine/sampler.h defines it, and samples on processors).
  *
  * Equal logits give the token that the sampler takes: the noise, the order and the filters are the
@@ -56,6 +57,9 @@ struct draw {
     uint32_t adjust_first;    /* place of its first adjustment; the next */
     uint32_t bias_count;      /* bias_count are of biased tokens, and */
     uint32_t generated_count; /* generated_count after them of generated ones */
+    /* In host memory, as in sampler_args: a bit for each token, 1 if it is allowed; the others
+     * count as −∞ after adjustments. NULL: all are allowed. */
+    const uint32_t *mask;
 };
 
 /* Log-probabilities are the model's own, before adjustments, temperature and filters. */

@@ -49,7 +49,7 @@ struct draw_part {
     uint64_t sum;              /* of e^(logit − greatest logit) */
 };
 
-/* A draw in the form that is sent to the device. */
+/* A draw in the form that is sent to the device: its mask is in device memory. */
 struct draw_sent {
     struct draw draw;
     uint32_t was_first; /* index of its adjustments' first entry among the saved logits */
@@ -197,7 +197,16 @@ struct draw_keep {
     float min_p;
     uint64_t last;
     uint32_t without;
+    const uint32_t *mask; /* NULL: the values are masked already, or all tokens are allowed */
 };
+
+/* Returns the value that is sampled from: −∞ for a token that the mask forbids. */
+static __device__ float draw_value(const struct draw_keep &keep, const float *values,
+                                   uint32_t begin, uint32_t id)
+{
+    const bool is_allowed = keep.mask == NULL || (keep.mask[id / 32] >> id % 32 & 1) != 0;
+    return is_allowed ? values[id - begin] : -INFINITY;
+}
 
 static __device__ float draw_weight(const struct draw_keep &keep, float value)
 {
@@ -225,8 +234,8 @@ static __device__ struct draw_best draw_noisy(const float *values, uint32_t begi
     const double temperature = (double)draw.temperature;
     struct draw_reach reach = draw_reach_set(temperature, mine.score);
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-        const float value = values[i];
         const uint32_t id = begin + i;
+        const float value = draw_value(keep, values, begin, id);
         if (keep.last != DRAW_ALL && draw_order(keep, value, id) > keep.last)
             continue;
         const uint64_t bits = draw_bits(draw.stream, id);
@@ -250,8 +259,9 @@ static __device__ void draw_amounts(const float *row, uint32_t vocab, const stru
     uint64_t sum = 0;
     uint64_t sum_before = 0;
     for (uint32_t i = threadIdx.x; i < vocab; i += blockDim.x) {
-        const uint64_t at = draw_order(keep, row[i], i);
-        const float weight = draw_weight(keep, row[i]);
+        const float value = draw_value(keep, row, 0, i);
+        const uint64_t at = draw_order(keep, value, i);
+        const float weight = draw_weight(keep, value);
         if (at > keep.last || (keep.min_p > 0 && !(weight >= keep.min_p)))
             continue;
         const uint64_t amount = is_weighed ? draw_fixed(weight) : 1;
@@ -319,10 +329,11 @@ static __device__ uint64_t draw_last(const float *row, uint32_t vocab, const str
             digits.low[i] = digits.high[i] = 0;
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < vocab; i += blockDim.x) {
-            const uint64_t order = draw_order(keep, row[i], i);
+            const float value = draw_value(keep, row, 0, i);
+            const uint64_t order = draw_order(keep, value, i);
             if (order > keep.last || order >> left != prefix)
                 continue;
-            const uint64_t amount = is_weighed ? draw_fixed(draw_weight(keep, row[i])) : 1;
+            const uint64_t amount = is_weighed ? draw_fixed(draw_weight(keep, value)) : 1;
             const uint32_t digit = (uint32_t)(order >> shift) & ((1u << bits) - 1);
             const uint32_t at = digit + digit / DRAW_LANE_DIGITS;
             const uint32_t low = (uint32_t)amount;
@@ -424,6 +435,18 @@ static __device__ void draw_adjust_all(const struct draw_call &call, const struc
             row[adjusts[i].token] = values[adjusts[i].token - begin];
 }
 
+/* Sets the values of a segment's forbidden tokens to −∞. */
+static __device__ void draw_mask_all(const uint32_t *mask, uint32_t begin, uint32_t count,
+                                     float *values)
+{
+    static_assert(DRAW_SEGMENT % 32 == 0, "a segment must begin with a word of the mask");
+    __syncthreads(); /* adjustments read the values */
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+        if ((mask[(begin + i) / 32] >> i % 32 & 1) == 0)
+            values[i] = -INFINITY;
+    __syncthreads();
+}
+
 static __device__ bool draw_is_finite(const struct draw_best &best)
 {
     return fabs(best.score) <= (double)FLT_MAX;
@@ -466,13 +489,15 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_scan_f32_cuda(struct 
         draw_tops(NULL, values, begin, count, draw.top_count,
                   draw_segment_tops(call, draw, blockIdx.y, blockIdx.x));
     part.greatest = part.own;
-    if (draw_adjust_count(draw) > 0) {
+    if (draw_adjust_count(draw) > 0)
         draw_adjust_all(call, sent, begin, count, values, row);
+    if (draw.mask != NULL)
+        draw_mask_all(draw.mask, begin, count, values);
+    if (draw_adjust_count(draw) > 0 || draw.mask != NULL)
         part.greatest = draw_greatest(values, begin, count);
-    }
     part.noisy = part.greatest;
     if (draw.kind == DRAW_CHOOSE && draw.temperature > 0 && draw_is_finite(part.greatest)) {
-        const struct draw_keep all = {0, 0, 0, DRAW_ALL, DRAW_NONE};
+        const struct draw_keep all = {0, 0, 0, DRAW_ALL, DRAW_NONE, NULL};
         part.noisy.score = draw_score((double)draw.temperature, (float)part.greatest.score,
                                       draw_bits(draw.stream, part.greatest.token));
         part.noisy = draw_noisy(values, begin, count, draw, all, part.noisy);
@@ -488,13 +513,19 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_scan_f32_cuda(struct 
 static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const struct draw &draw,
                                          const struct draw_best &greatest, uint32_t noisy)
 {
-    struct draw_keep keep = {(float)greatest.score, fminf(1 / draw.temperature, FLT_MAX), 0,
-                             DRAW_ALL, DRAW_NONE};
+    struct draw_keep keep = {(float)greatest.score,
+                             fminf(1 / draw.temperature, FLT_MAX),
+                             0,
+                             DRAW_ALL,
+                             DRAW_NONE,
+                             draw.mask};
     const bool has_top_k = draw.top_k > 0 && draw.top_k < vocab;
     const bool is_judged = draw.kind == DRAW_JUDGE;
     const uint32_t looked_for = is_judged ? draw.token : noisy;
-    const uint64_t order = draw_order(keep, row[looked_for], looked_for);
-    const bool may_do = !is_judged && draw_weight(keep, row[looked_for]) >= draw.min_p;
+    const float value = draw_value(keep, row, 0, looked_for);
+    const float weight = draw_weight(keep, value);
+    const uint64_t order = draw_order(keep, value, looked_for);
+    const bool may_do = !is_judged && weight >= draw.min_p;
     uint64_t all;
     uint64_t before;
     if (has_top_k && may_do && draw.top_p == 1) {
@@ -516,7 +547,6 @@ static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const
     keep.min_p = draw.min_p;
     struct draw_best start = greatest;
     if (is_judged) {
-        const float weight = draw_weight(keep, row[looked_for]);
         /* a counter above all ids */
         const double unit = draw_unit(draw_bits(draw.stream, DRAW_NONE));
         draw_amounts(row, vocab, keep, true, order, &all, &before);
@@ -525,8 +555,8 @@ static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const
             return looked_for;
         keep.without = looked_for;
     }
-    start.score =
-        draw_score((double)draw.temperature, row[start.token], draw_bits(draw.stream, start.token));
+    start.score = draw_score((double)draw.temperature, draw_value(keep, row, 0, start.token),
+                             draw_bits(draw.stream, start.token));
     if (start.token == keep.without)
         start = {-INFINITY, DRAW_NONE};
     start = draw_noisy(row, 0, vocab, draw, keep, start);
@@ -593,14 +623,18 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct d
 
 /* --- host side --- */
 
-/* The buffer sent to the device has draws, then changes. */
+/* The buffer sent to the device has draws, then changes. The masks of a launch are sent by a copy
+ * of their own, which a launch without masks does not make. */
 struct cuda_draw {
     struct cuda_backend *backend;
     uint32_t vocab;
     uint32_t segments;
+    uint32_t mask_words; /* of one mask */
     uint32_t adjusts_max;
     struct draw_sent *draws_host;
     struct draw_sent *draws;
+    uint32_t *masks_host; /* [CUDA_DRAW_AT_ONCE][mask_words] */
+    uint32_t *masks;
     struct draw_adjust *adjusts; /* [adjusts_max] */
     float *was;                  /* [adjusts_max] */
     struct draw_part *parts;
@@ -615,10 +649,13 @@ static enum status draw_open_memory(struct cuda_draw *draw)
     const size_t segments = (size_t)CUDA_DRAW_AT_ONCE * draw->segments;
     const size_t sent =
         CUDA_DRAW_AT_ONCE * sizeof *draw->draws + draw->adjusts_max * sizeof(struct draw_change);
+    const size_t masks = (size_t)CUDA_DRAW_AT_ONCE * draw->mask_words * sizeof *draw->masks;
     const size_t results = CUDA_DRAW_AT_ONCE * sizeof *draw->results;
     const char *what = "sampling tokens";
     TRY(cuda_backend_alloc_host(backend, (void **)&draw->draws_host, sent, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->draws, sent, what));
+    TRY(cuda_backend_alloc_host(backend, (void **)&draw->masks_host, masks, what));
+    TRY(cuda_backend_alloc(backend, (void **)&draw->masks, masks, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->adjusts,
                            draw->adjusts_max * sizeof *draw->adjusts, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->was, draw->adjusts_max * sizeof(float), what));
@@ -641,6 +678,7 @@ extern "C" enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_
     draw->backend = backend;
     draw->vocab = vocab;
     draw->segments = (vocab + DRAW_SEGMENT - 1) / DRAW_SEGMENT;
+    draw->mask_words = (vocab + 31) / 32;
     draw->adjusts_max = adjusts_max;
     const enum status status = draw_open_memory(draw);
     if (status != STATUS_OK) {
@@ -655,17 +693,19 @@ extern "C" void cuda_draw_close(struct cuda_draw *draw)
 {
     if (draw == NULL)
         return;
-    void *const device[] = {draw->draws, draw->adjusts, draw->was,
-                            draw->parts, draw->tops,    draw->results};
+    void *const device[] = {draw->draws, draw->masks, draw->adjusts, draw->was,
+                            draw->parts, draw->tops,  draw->results};
     for (void *memory : device)
         cuda_backend_free(draw->backend, memory);
     cuda_backend_free_host(draw->backend, draw->draws_host);
+    cuda_backend_free_host(draw->backend, draw->masks_host);
     cuda_backend_free_host(draw->backend, draw->results_host);
     mem_free(draw);
 }
 
-/* Takes as many draws from `first` on as fit; returns their number. */
-static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, uint32_t first)
+/* Takes as many draws from `first` on as fit; returns their number, and that of their masks. */
+static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, uint32_t first,
+                          uint32_t *mask_count)
 {
     uint32_t count = 0;
     uint32_t used = 0;
@@ -676,8 +716,14 @@ static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, 
         ASSERT(from->kind == DRAW_CHOOSE || from->token < draw->vocab);
         if (draw_adjust_count(*from) > draw->adjusts_max - used)
             break;
-        draw->draws_host[count++] = {*from, used};
+        struct draw_sent *sent = &draw->draws_host[count++];
+        *sent = {*from, used};
         used += draw_adjust_count(*from);
+        if (from->mask == NULL)
+            continue;
+        const size_t at = (size_t)(*mask_count)++ * draw->mask_words;
+        memcpy(draw->masks_host + at, from->mask, draw->mask_words * sizeof *from->mask);
+        sent->draw.mask = draw->masks + at;
     }
     return count;
 }
@@ -696,9 +742,9 @@ static void draw_copy(struct cuda_backend *backend, void *to, const void *from, 
             backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "draw");
 }
 
-/* Sends `count` draws to the device, and with the first of them all changes. */
+/* Sends `count` draws and their masks to the device, and with the first of them all changes. */
 static void draw_send(struct cuda_draw *draw, const struct draw_args *args, uint32_t count,
-                      uint32_t change_count)
+                      uint32_t mask_count, uint32_t change_count)
 {
     struct cuda_backend *backend = draw->backend;
     struct draw_change *changes = (struct draw_change *)(draw->draws_host + CUDA_DRAW_AT_ONCE);
@@ -711,6 +757,9 @@ static void draw_send(struct cuda_draw *draw, const struct draw_args *args, uint
     draw_copy(backend, draw->draws, draw->draws_host,
               change_count > 0 ? draws_bytes + change_count * sizeof *changes
                                : count * sizeof *draw->draws);
+    if (mask_count > 0)
+        draw_copy(backend, draw->masks, draw->masks_host,
+                  (size_t)mask_count * draw->mask_words * sizeof *draw->masks);
     cuda_backend_launch(backend, "draw", dim3((change_count + 255) / 256), 256, k_draw_change_cuda,
                         call);
 }
@@ -731,8 +780,9 @@ static void draw_launch(struct cuda_draw *draw, const struct draw_args *args, ui
 extern "C" enum status cuda_draw_run(struct cuda_draw *draw, const struct draw_args *args)
 {
     for (uint32_t first = 0; first < args->count;) {
-        const uint32_t count = draw_take(draw, args, first);
-        draw_send(draw, args, count, first == 0 ? args->change_count : 0);
+        uint32_t mask_count = 0;
+        const uint32_t count = draw_take(draw, args, first, &mask_count);
+        draw_send(draw, args, count, mask_count, first == 0 ? args->change_count : 0);
         draw_launch(draw, args, count);
         TRY(cuda_backend_end(draw->backend));
         for (uint32_t i = 0; i < count; i++)

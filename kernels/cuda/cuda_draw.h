@@ -3,8 +3,8 @@
  * Owns:     a drawer's device and pinned memory.
  * Thread:   the engine thread.
  * Cost:     for CUDA_DRAW_AT_ONCE draws two kernels, a copy in each direction, then one wait; one
- *           more kernel where adjustments change. Only draws and changes are sent, however much has
- *           been generated.
+ *           more kernel where adjustments change, and one more copy where a draw has a mask. Only
+ *           draws, changes and masks are sent, however much has been generated.
  * Not here: the distribution (engine/sampling/sampler.h).
  */
 #pragma once

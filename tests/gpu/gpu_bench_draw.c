@@ -1,5 +1,5 @@
-/* gpu_bench_draw: sampling from 64 rows of logits of 128,256 tokens: greedy, from all tokens, and
- * with filters. Each call waits for its tokens. */
+/* gpu_bench_draw: sampling from 64 rows of logits of 128,256 tokens: greedy, from all tokens, with
+ * filters, and under masks. Each call waits for its tokens. */
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_bench.h"
 
@@ -31,6 +31,7 @@ static void bench_kind(struct draw_case *of, struct draw *draws, const char *nam
 void gpu_bench_draw(void)
 {
     const uint32_t vocab = gpu_bench.is_tiny ? TINY_VOCAB : VOCAB;
+    static uint32_t mask[VOCAB / 32];
     struct draw draws[ROWS];
     static struct draw_result results[ROWS];
     struct draw_case of = {
@@ -41,6 +42,8 @@ void gpu_bench_draw(void)
     bench_kind(&of, draws, "all", (struct draw){.temperature = 1, .top_p = 1});
     bench_kind(&of, draws, "filtered",
                (struct draw){.temperature = 0.8f, .top_p = 0.9f, .min_p = 0.01f, .top_k = 100});
+    memset(mask, 0x55, sizeof mask);
+    bench_kind(&of, draws, "masked", (struct draw){.temperature = 1, .top_p = 1, .mask = mask});
     cuda_draw_close(of.draw);
     bench_drop(of.args.logits);
 }

@@ -1,6 +1,8 @@
 /* gpu_parity_chain: a chain of random operations, each of which reads what others wrote, gives
  * equal bits with and without early launch, one by one and as a graph, with few stages and with
- * all. An operation that begins before its input is complete gives other bits here. */
+ * all. An operation that begins before its input is complete gives other bits here. Tokens are
+ * sampled from the last buffer right behind the chain, twice, with other masks each time. */
+#include "kernels/cuda/cuda_draw.h"
 #include "kernels/cuda/cuda_step.h"
 #include "tests/gpu/gpu_parity.h"
 
@@ -17,6 +19,7 @@ enum {
     CHAIN_PAGES_EACH = 3,
     CHAIN_TEXTS = 2,
     CHAIN_PAGES = CHAIN_TEXTS * CHAIN_PAGES_EACH,
+    CHAIN_DRAWS = 2,
     CHAIN_STEPS = 2,        /* one by one; as the graph that is captured now */
     CHAIN_STEPS_LARGE = 30, /* the more steps, the likelier that two operations overlap */
 };
@@ -53,13 +56,21 @@ static struct chain {
     float norm[CHAIN_COLS];
     float angles[CHAIN_ROWS][CHAIN_DIM / 2][2];
     uint32_t order[CHAIN_ROWS_MAX];
+    uint32_t masks[CHAIN_DRAWS][CHAIN_ROWS][CHAIN_COLS / 32];
     struct kv_layout layout;
     uint16_t *pages;
 } chain;
 
+/* What a step leaves. */
+struct chain_result {
+    float floats[CHAIN_BUFFERS][CHAIN_ROWS_MAX * CHAIN_COLS];
+    struct draw_result draws[CHAIN_DRAWS][CHAIN_ROWS];
+};
+
 /* A side, with a backend of its own. */
 struct chain_side {
     struct cuda_backend *backend;
+    struct cuda_draw *draw;
     struct weight weights[CHAIN_WEIGHTS];
     float *floats[CHAIN_BUFFERS];
     float *norm;
@@ -203,6 +214,10 @@ static void chain_make(void)
         }
     for (uint32_t r = 0; r < CHAIN_ROWS_MAX; r++)
         chain.order[r] = (uint32_t)rng_below(&parity.rng, CHAIN_ROWS_MAX);
+    for (uint32_t d = 0; d < CHAIN_DRAWS; d++)
+        for (uint32_t r = 0; r < CHAIN_ROWS; r++)
+            for (uint32_t i = 0; i < CHAIN_COLS / 32; i++)
+                chain.masks[d][r][i] = (uint32_t)rng_next(&parity.rng) | 1;
     chain.pages = parity_host(halves * sizeof *chain.pages);
     for (size_t i = 0; i < halves; i++) /* 0.125 to 0.25, of both signs */
         chain.pages[i] = (uint16_t)(0x3000 | (rng_next(&parity.rng) & 0x8bff));
@@ -224,6 +239,7 @@ static void chain_open(struct chain_side *side, const struct kernels_trial *tria
                                                  .split_bytes = 1 << 20,
                                                  .trial = *trial};
     parity_must(cuda_backend_open(&side->backend, &options), "open");
+    parity_must(cuda_draw_open(side->backend, &side->draw, CHAIN_COLS, 1), "draw");
     for (uint32_t i = 0; i < CHAIN_WEIGHTS; i++)
         parity_must(cuda_backend_weight_create(side->backend, &side->weights[i], &chain.tensors[i]),
                     "weight");
@@ -249,11 +265,35 @@ static void chain_close(struct chain_side *side)
         cuda_backend_free(side->backend, side->floats[b]);
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         cuda_backend_free(side->backend, memory[i]);
+    cuda_draw_close(side->draw);
     cuda_backend_close(side->backend);
 }
 
+/* Samples from the last buffer; every fourth row has no mask. */
+static void chain_draw(const struct chain_side *side, uint32_t index, struct draw_result *out)
+{
+    struct draw draws[CHAIN_ROWS];
+    for (uint32_t r = 0; r < CHAIN_ROWS; r++)
+        draws[r] = (struct draw){.row = r,
+                                 .temperature = (float)(r % 3),
+                                 .top_p = r % 2 == 0 ? 1 : 0.9f,
+                                 .top_count = 2,
+                                 .stream = r,
+                                 .mask = r % 4 == 3 ? NULL : chain.masks[index][r]};
+    parity_must(
+        cuda_draw_run(side->draw, &(struct draw_args){.logits = side->floats[CHAIN_BUFFERS - 1],
+                                                      .draws = draws,
+                                                      .count = CHAIN_ROWS,
+                                                      .out = out}),
+        "draw");
+    for (uint32_t r = 0; r < CHAIN_ROWS; r++)
+        if (draws[r].mask != NULL &&
+            (draws[r].mask[out[r].token / 32] >> out[r].token % 32 & 1) == 0)
+            parity_tell(INFINITY, "chain: row %u has forbidden token %u", r, out[r].token);
+}
+
 /* Runs the step, each time from the same initial data, and reads the buffers. */
-static void chain_step(const struct chain_side *side, float (*out)[CHAIN_ROWS_MAX * CHAIN_COLS])
+static void chain_step(const struct chain_side *side, struct chain_result *out)
 {
     const struct kernels_step step = {.rows = CHAIN_ROWS, .kv = side->kv, .heads = CHAIN_HEADS};
     const size_t bytes = sizeof chain.floats[0];
@@ -263,30 +303,34 @@ static void chain_step(const struct chain_side *side, float (*out)[CHAIN_ROWS_MA
                         CHAIN_PAGES * chain.layout.page_bytes);
     parity_must(cuda_step_run(side->backend, &step, chain_forward, (void *)(uintptr_t)side),
                 "chain");
+    memset(out, 0, sizeof *out);
+    for (uint32_t d = 0; d < CHAIN_DRAWS; d++)
+        chain_draw(side, d, out->draws[d]);
     for (uint32_t b = 0; b < CHAIN_BUFFERS; b++)
-        parity_must(cuda_backend_download(side->backend, out[b], side->floats[b], bytes), "chain");
+        parity_must(cuda_backend_download(side->backend, out->floats[b], side->floats[b], bytes),
+                    "chain");
 }
 
 /* Compares every step of a side with the first side's bits. */
 static void chain_check(const struct kernels_trial *trial, const char *name,
-                        float (*want)[CHAIN_ROWS_MAX * CHAIN_COLS])
+                        const struct chain_result *want)
 {
-    static float got[CHAIN_BUFFERS][CHAIN_ROWS_MAX * CHAIN_COLS];
+    static struct chain_result got;
     const uint32_t graphed = parity.is_large ? CHAIN_STEPS_LARGE : CHAIN_STEPS;
     const uint32_t steps = trial->no_graphs && !parity.is_large ? 1 : graphed;
     struct chain_side side;
     double worst = 0;
     chain_open(&side, trial);
     for (uint32_t i = 0; i < steps; i++) {
-        chain_step(&side, got);
-        worst = fmax(worst, parity_same(got, want, sizeof got));
+        chain_step(&side, &got);
+        worst = fmax(worst, parity_same(&got, want, sizeof got));
     }
     chain_close(&side);
     parity_tell(worst, "chain of %d operations, %s: bits", CHAIN_OPS, name);
 }
 
 /* Values that are not finite would hide errors. */
-static double chain_not_finite(float (*values)[CHAIN_ROWS_MAX * CHAIN_COLS])
+static double chain_not_finite(const float (*values)[CHAIN_ROWS_MAX * CHAIN_COLS])
 {
     for (uint32_t b = 0; b < CHAIN_BUFFERS; b++)
         for (uint32_t i = 0; i < CHAIN_ROWS_MAX * CHAIN_COLS; i++)
@@ -297,7 +341,7 @@ static double chain_not_finite(float (*values)[CHAIN_ROWS_MAX * CHAIN_COLS])
 
 void gpu_parity_chain(void)
 {
-    static float want[CHAIN_BUFFERS][CHAIN_ROWS_MAX * CHAIN_COLS];
+    static struct chain_result want;
     static const struct {
         const char *name;
         struct kernels_trial trial;
@@ -315,12 +359,13 @@ void gpu_parity_chain(void)
         "layout");
     chain_make();
     chain_open(&side, &plain);
-    chain_step(&side, want);
+    chain_step(&side, &want);
     chain_close(&side);
-    parity_tell(chain_not_finite(want), "chain of %d operations: numbers", CHAIN_OPS);
+    parity_tell(chain_not_finite((const float(*)[CHAIN_ROWS_MAX * CHAIN_COLS]) want.floats),
+                "chain of %d operations: numbers", CHAIN_OPS);
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++)
         if (!trials[i].is_large || parity.is_large)
-            chain_check(&trials[i].trial, trials[i].name, want);
+            chain_check(&trials[i].trial, trials[i].name, &want);
     for (uint32_t i = 0; i < CHAIN_WEIGHTS; i++)
         free((void *)(uintptr_t)chain.tensors[i].data);
     free(chain.pages);

@@ -1,5 +1,6 @@
 /* gpu_parity_draw: sampling on the device against the sampler on the same logits: equal tokens for
- * all settings, alone and beside others; log-probabilities within a bound. */
+ * all settings, with and without masks, alone and beside others; log-probabilities within a bound.
+ */
 #include "engine/sampling/sampler.h"
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_parity.h"
@@ -23,6 +24,8 @@ struct bed {
     struct engine_sampling sampling[ROWS];
     uint32_t generated[ROWS][GENERATED];
     struct sampler_args args[ROWS];
+    uint32_t *masks; /* [ROWS][mask_words] */
+    uint32_t mask_words;
     struct draw_change changes[ROWS * ADJUSTS];
     uint32_t change_count;
     struct draw draws[ROWS];
@@ -118,6 +121,37 @@ static void add_adjusts(struct bed *bed, struct draw *draw, const struct sampler
     }
 }
 
+/* Returns a mask that allows one token at least: few, half of them, nearly all, or one stretch. */
+static const uint32_t *random_mask(struct bed *bed, uint32_t row)
+{
+    uint32_t *mask = bed->masks + (size_t)row * bed->mask_words;
+    const uint32_t kind = below(4);
+    const uint32_t begin = below(bed->vocab);
+    const uint32_t end = begin + below(bed->vocab - begin) + 1;
+    memset(mask, 0, bed->mask_words * sizeof *mask);
+    for (uint32_t i = 0; i < bed->vocab; i++) {
+        const bool is_allowed = kind == 0   ? below(bed->vocab) < 3
+                                : kind == 1 ? below(2) == 0
+                                : kind == 2 ? below(50) > 0
+                                            : i >= begin && i < end;
+        mask[i / 32] |= (uint32_t)is_allowed << i % 32;
+    }
+    mask[begin / 32] |= 1U << begin % 32;
+    if (below(2) == 0) /* bits after the last token mean nothing */
+        mask[bed->mask_words - 1] |= (uint32_t)((uint64_t)UINT32_MAX << (bed->vocab - 1) % 32 << 1);
+    return mask;
+}
+
+/* Returns the greatest logit that the mask allows. */
+static float allowed_max(const struct bed *bed, const struct sampler_args *args)
+{
+    float max = -INFINITY;
+    for (uint32_t i = 0; i < bed->vocab; i++)
+        if (args->mask == NULL || (args->mask[i / 32] >> i % 32 & 1) != 0)
+            max = fmaxf(max, args->logits[i]);
+    return max;
+}
+
 static void random_draw(struct bed *bed, uint32_t row)
 {
     struct sampler_args *args = &bed->args[row];
@@ -132,7 +166,8 @@ static void random_draw(struct bed *bed, uint32_t row)
                                   .choice = below(LIMIT_CHOICES),
                                   .position = below(8192),
                                   .generated = bed->generated[row],
-                                  .generated_count = below(GENERATED + 1)};
+                                  .generated_count = below(GENERATED + 1),
+                                  .mask = below(2) == 0 ? random_mask(bed, row) : NULL};
     *draw = (struct draw){
         .row = row,
         .kind = below(4) == 0   ? DRAW_JUDGE
@@ -144,8 +179,9 @@ static void random_draw(struct bed *bed, uint32_t row)
         .min_p = sampling->min_p,
         .top_k = sampling->top_k,
         .top_count = below(4) == 0 ? below(LIMIT_LOGPROBS + 1) : 0,
-        .stream = rng_stream(sampling->seed, (uint64_t)args->position << 8 | args->choice)};
-    if (draw->kind == DRAW_JUDGE && !isfinite(bed->stats[row].max))
+        .stream = rng_stream(sampling->seed, (uint64_t)args->position << 8 | args->choice),
+        .mask = args->mask};
+    if (draw->kind == DRAW_JUDGE && !isfinite(allowed_max(bed, args)))
         draw->kind = DRAW_CHOOSE;                  /* no token has a chance to be verified */
     if (draw->kind == DRAW_JUDGE && below(2) == 0) /* a draft that is often right */
         draw->token = bed->stats[row].argmax;
@@ -193,7 +229,8 @@ static double compare(struct bed *bed, uint32_t row, const struct draw_result *g
 
 static void bed_init(struct bed *bed, uint32_t vocab, uint32_t places)
 {
-    *bed = (struct bed){.vocab = vocab};
+    *bed = (struct bed){.vocab = vocab, .mask_words = (vocab + 31) / 32};
+    bed->masks = parity_host((size_t)ROWS * bed->mask_words * sizeof *bed->masks);
     bed->logits = parity_host((size_t)ROWS * vocab * sizeof *bed->logits);
     parity_must(sampler_init(&bed->sampler, parity.ref, vocab), "sampler");
     parity_must(cuda_draw_open(parity.device, &bed->draw, vocab, places), "draw");
@@ -205,6 +242,7 @@ static void bed_deinit(struct bed *bed)
     parity_drop(bed->device);
     cuda_draw_close(bed->draw);
     sampler_deinit(&bed->sampler);
+    free(bed->masks);
     free(bed->logits);
 }
 
