@@ -51,7 +51,7 @@ struct engine {
     struct rank_lead *lead;           /* NULL = one rank */
     struct model_source draft_source; /* until the draft model is open */
     struct draft_model *draft_model;
-    struct engine_constrain *constrain; /* NULL on a device, which does not take masks yet */
+    struct engine_constrain *constrain;
     struct kv_layout layout;
     char model_name[LIMIT_NAME_BYTES];
     int64_t created_wall_s;
@@ -382,10 +382,9 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
-    enum status status = STATUS_OK;
-    if (!kernels_is_device(engine->kernels))
-        status = engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
-                                      options->metrics, options->metrics_label, &engine->constrain);
+    enum status status =
+        engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
+                             options->metrics, options->metrics_label, &engine->constrain);
     model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
     if (status == STATUS_OK)
         status = step_init(&engine->step, &step_options);
@@ -643,16 +642,6 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 /* --- requests --- */
 
-static enum status submit_constrain(struct engine *engine, uint32_t slot)
-{
-    if (engine->constrain == NULL && engine->tickets.slots[slot].asked.constraint.is_optional)
-        return STATUS_OK;
-    if (engine->constrain == NULL)
-        FAIL_PARAM(STATUS_UNSUPPORTED, "response_format",
-                   "Unsupported parameter: answers cannot be constrained on this device yet.");
-    return engine_constrain_take(engine->constrain, &engine->tickets, slot);
-}
-
 /* Makes the prompt's tokens and checks the request, on the calling thread. */
 static enum status submit_prepare(struct engine *engine, uint32_t slot)
 {
@@ -661,7 +650,7 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     uint32_t vocab = vocab_size(engine->vocab);
     TRY(ticket_check_asked(ticket, vocab));
     if (asked->constraint.is_set)
-        TRY(submit_constrain(engine, slot));
+        TRY(engine_constrain_take(engine->constrain, &engine->tickets, slot));
     if (asked->prompt_kind == ENGINE_PROMPT_TOKENS)
         return ticket_take_tokens(&engine->tickets, slot, vocab, engine->context);
     uint32_t *ids = NULL;

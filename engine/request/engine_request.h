@@ -51,8 +51,7 @@ struct engine_sampling {
 /* What the whole answer must be. */
 struct engine_constraint {
     bool is_set;
-    bool is_calls;    /* `source` is of answer_grammar, and there is no kind */
-    bool is_optional; /* an engine that cannot constrain answers does without */
+    bool is_calls; /* `source` is of answer_grammar, and there is no kind */
     enum constraint_kind kind;
     struct constraint_options options; /* without missing_bytes, which the engine knows */
     struct slice source;

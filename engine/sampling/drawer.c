@@ -133,7 +133,6 @@ static bool draw_one(struct drawer *drawer, struct draw *draw, const struct draw
 {
     const struct sampler_args *args = &ask->args;
     const struct engine_sampling *sampling = args->sampling;
-    ASSERT(args->mask == NULL); /* the engine refuses constraints on a device */
     *draw = (struct draw){
         .row = ask->row, .kind = ask->kind, .token = ask->token, .top_count = ask->top_count};
     if (ask->kind == DRAW_TELL)
@@ -143,6 +142,7 @@ static bool draw_one(struct drawer *drawer, struct draw *draw, const struct draw
     draw->min_p = sampling->min_p;
     draw->top_k = sampling->top_k;
     draw->stream = sampler_stream(args);
+    draw->mask = args->mask;
     return adjust_all(drawer, draw, ask);
 }
 

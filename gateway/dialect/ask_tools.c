@@ -338,7 +338,6 @@ static enum status constraint_make(struct ask *ask)
     buffer_deinit(&source);
     constraint->is_set = status == STATUS_OK;
     constraint->is_calls = true;
-    constraint->is_optional = !is_required;
     constraint->field = SLICE("tools");
     return status;
 }

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema_rs
 import pytest
 
 from conftest import BINARY, USERS, Server, wait_until
@@ -77,6 +78,28 @@ def is_told(error, message):
 
 def starts(server):
     return server.log_text().count('"event":"child_started","name":"engine"')
+
+
+def test_constrained_answers(device):
+    """Every token is one that the grammar allows, on a device as on a processor."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "b": {"type": "boolean"}},
+              "required": ["n", "b"], "additionalProperties": False}  # fmt: skip
+    colours = ["red", "reddish", "green"]
+    with device.http(device.key) as http:
+        for seed in range(3):
+            fields = {"model": "random", "prompt": "To the sea", "max_tokens": 48, "temperature": 1, "seed": seed}
+            answer = http.post(PATH, json={**fields, "structured_outputs": {"choice": colours}})
+            assert answer.status_code == 200, answer.text
+            choice = answer.json()["choices"][0]
+            assert choice["text"] in colours and choice["finish_reason"] == "stop"
+            answer = http.post(PATH, json={**fields, "response_format": {
+                "type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}})  # fmt: skip
+            assert answer.status_code == 200, answer.text
+            choice = answer.json()["choices"][0]
+            assert choice["text"].startswith("{")
+            if choice["finish_reason"] == "stop":
+                jsonschema_rs.validator_for(schema).validate(json.loads(choice["text"]))
+    wait_until(lambda: device.metric('banyan_masks_total{state="ready"}') > 6, what="the masks in the metrics")
 
 
 def test_lost_in_the_middle_of_answers(device):

@@ -1,5 +1,6 @@
 /* gpu_engine: whole engines on a device. They must produce the tokens of `ref` where these are
- * clear, and equal bits beside any other requests, preempted or not, from the cache or not. On the
+ * clear, and equal bits beside any other requests, preempted or not, from the cache or not. Some
+ * answers are constrained, and must have the bytes that their grammar allows. On the
  * processor (tests/kit/simt), where a device can be lost at any call, it also checks what happens
  * to requests then.
  *
@@ -32,6 +33,12 @@ static bool is_large;
 
 static uint32_t prompts[REQUESTS][STEP_WORLD_CONTEXT];
 
+/* Those that sample with a temperature or penalties, which `ref` does not judge. */
+static bool is_constrained(uint32_t index)
+{
+    return index % 2 == 1;
+}
+
 /* Makes a request from one of two texts, cut anywhere and continued, so that some share pages. */
 static struct engine_request request_make(uint32_t index)
 {
@@ -52,7 +59,25 @@ static struct engine_request request_make(uint32_t index)
         asked.sampling.frequency_penalty = 0.5f;
     asked.echo = index % 5 == 4;
     asked.choices = index % 5 == 2 ? 2 : 1;
+    if (is_constrained(index)) {
+        asked.ignore_end = false;
+        asked.constraint = (struct engine_constraint){.is_set = true,
+                                                      .kind = CONSTRAINT_REGEX,
+                                                      .source = slice_of("[b-y]{40,}"),
+                                                      .field = slice_of("regex")};
+    }
     return asked;
+}
+
+/* A constrained answer has the bytes of its regex alone, which allows no end in so few tokens. */
+static void check_constrained(uint32_t index, const struct engine_run_choice *choice)
+{
+    if (!is_constrained(index))
+        return;
+    CHECK(choice->count > 0 && choice->finish == ENGINE_FINISH_LENGTH);
+    CHECK(choice->text_bytes == choice->count);
+    for (uint32_t i = 0; i < choice->text_bytes; i++)
+        CHECK(choice->text[i] >= 'b' && choice->text[i] <= 'y');
 }
 
 /* --- equal bits under preemption --- */
@@ -76,6 +101,7 @@ static void check_schedules(void)
             .exchange_pages = i % 2 == 0 ? 0 : 2,
             .late_steps = i % 2 == 0 ? 0 : 3,
 #endif
+            .mask_fuel = i % 2 == 0 ? 0 : 20,
             .speculation = i % 3 == 2 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF
         };
         struct step_world *world = step_world_open(&options);
@@ -159,6 +185,8 @@ static void check_judge(const char *weights)
     run_all(engine, again); /* finds in the cache what the first runs left */
     for (uint32_t i = 0; i < REQUESTS; i++) {
         CHECK(engine_run_same(&got[i], &again[i]));
+        check_constrained(i, &want[i].choices[0]);
+        check_constrained(i, &got[i].choices[0]);
         cached += again[i].report.cached_tokens;
         if (i % 4 % 2 == 0)
             compared += compare(&want[i].choices[0], &got[i].choices[0]);
