@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/limits_tools.h"
+#include "engine/answer/answer_values.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/regex.h"
 
@@ -12,11 +13,14 @@ enum { BLANKS_MAX = 4, TOOLS_MAX = LIMIT_TOOLS };
 
 bool answer_grammar_can(const struct answer_model *model, bool has_text)
 {
-    const enum answer_body body = model->format->body;
-    if (has_text && model->format->marks[ANSWER_GROUP_OPEN] != NULL)
-        return false;
-    return body == ANSWER_OBJECT || body == ANSWER_BARE || body == ANSWER_ARRAY ||
-           body == ANSWER_NAMED;
+    static const enum answer_mark marks[] = {ANSWER_START,   ANSWER_CHANNEL, ANSWER_CONSTRAIN,
+                                             ANSWER_MESSAGE, ANSWER_END,     ANSWER_CALL_CLOSE};
+    bool can = !has_text || model->format->marks[ANSWER_GROUP_OPEN] == NULL;
+    /* Between messages there is nothing but their marks, so they must be control tokens. */
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        can =
+            can && (model->format->body != ANSWER_HARMONY || model->tokens[marks[i]] != VOCAB_NONE);
+    return can;
 }
 
 /* --- the source: lines of numbers, and after each its texts --- */
@@ -146,6 +150,29 @@ static grammar_symbol row(struct calls *calls, grammar_symbol a, grammar_symbol 
 
 /* --- arguments --- */
 
+/* In formats that do not write them as one JSON object. */
+static enum status values_of(struct calls *calls, const struct tool *tool,
+                             const struct constraint_options *options, grammar_symbol *out,
+                             struct constraint_error *error)
+{
+    const struct answer_values values = {.builder = calls->builder,
+                                         .options = options,
+                                         .blanks = calls->blanks,
+                                         .quote_token = calls->model->tokens[ANSWER_QUOTE],
+                                         .quote_text = calls->model->format->marks[ANSWER_QUOTE]};
+    struct slice schema = tool->schema;
+    enum status status = STATUS_INVALID;
+    for (int i = 0; i < 2 && status == STATUS_INVALID; i++) {
+        status = calls->model->format->body == ANSWER_XML
+                     ? answer_values_xml(&values, schema, out, error)
+                     : answer_values_gemma(&values, schema, out, error);
+        if (tool->is_strict)
+            break;
+        schema = (struct slice){0}; /* as for other formats, a schema without values is none */
+    }
+    return status;
+}
+
 static enum status arguments_of(struct calls *calls, const struct tool *tool,
                                 const struct constraint_options *options, grammar_symbol *out,
                                 struct constraint_error *error)
@@ -155,10 +182,14 @@ static enum status arguments_of(struct calls *calls, const struct tool *tool,
     own.strict = tool->is_strict;
     own.disable_additional_properties = true;
     enum status status = STATUS_UNSUPPORTED;
-    if (tool->schema.length > 0)
+    const enum answer_body body = calls->model->format->body;
+    if (body == ANSWER_XML || body == ANSWER_GEMMA)
+        status = values_of(calls, tool, &own, out, &wrong);
+    else if (tool->schema.length > 0)
         status = constraint_build(CONSTRAINT_JSON_SCHEMA, tool->schema, &own, calls->builder, out,
                                   &wrong);
-    bool is_free = status == STATUS_UNSUPPORTED || status == STATUS_INVALID;
+    bool is_free = (status == STATUS_UNSUPPORTED || status == STATUS_INVALID) &&
+                   body != ANSWER_XML && body != ANSWER_GEMMA;
     if (is_free && (!tool->is_strict || tool->schema.length == 0))
         status = constraint_build(CONSTRAINT_JSON_OBJECT, (struct slice){0}, &own, calls->builder,
                                   out, &wrong);
@@ -187,12 +218,71 @@ static grammar_symbol object_of(struct calls *calls, const struct tool *tool,
     return row(calls, lexeme(calls, head), arguments, lexeme(calls, tail));
 }
 
+/* `before` the name, the name and `after` it, arguments, `end`, and the closing mark. */
+static grammar_symbol tagged_of(struct calls *calls, const struct tool *tool, const char *before,
+                                const char *after, grammar_symbol arguments, const char *end)
+{
+    regex_node_id head = regex_cat(
+        calls->pool, text_of(calls, before),
+        regex_cat(calls->pool, regex_text(calls->pool, tool->name), text_of(calls, after)));
+    if (end[0] == '\0') { /* the arguments have their own end */
+        const grammar_symbol symbols[] = {lexeme(calls, head), arguments,
+                                          mark_of(calls, ANSWER_CALL_CLOSE)};
+        return grammar_sequence(calls->builder, symbols, 3);
+    }
+    regex_node_id tail = regex_cat(calls->pool, calls->blanks,
+                                   regex_cat(calls->pool, text_of(calls, end), calls->blanks));
+    head = regex_cat(calls->pool, calls->blanks, head);
+    if (!mark_is_token(calls, ANSWER_CALL_CLOSE)) {
+        tail = regex_cat(calls->pool, tail,
+                         text_of(calls, calls->model->format->marks[ANSWER_CALL_CLOSE]));
+        return row(calls, lexeme(calls, head), arguments, lexeme(calls, tail));
+    }
+    const grammar_symbol symbols[] = {lexeme(calls, head), arguments, lexeme(calls, tail),
+                                      mark_of(calls, ANSWER_CALL_CLOSE)};
+    return grammar_sequence(calls->builder, symbols, 4);
+}
+
+/* A message to a function, from its channel's mark to the end of its text. The name stands behind
+ * the channel or before it. */
+static grammar_symbol message_of(struct calls *calls, const struct tool *tool,
+                                 grammar_symbol arguments)
+{
+    regex_node_id name = regex_cat(calls->pool, text_of(calls, "to=functions."),
+                                   regex_text(calls->pool, tool->name));
+    regex_node_id json = regex_repeat(calls->pool, text_of(calls, " json"), 0, 1);
+    regex_node_id blank = regex_repeat(calls->pool, text_of(calls, " "), 0, 1);
+    regex_node_id behind =
+        regex_cat(calls->pool, text_of(calls, "commentary "),
+                  regex_cat(calls->pool, name, regex_or(calls->pool, json, blank)));
+    regex_node_id alone =
+        regex_cat(calls->pool, text_of(calls, "commentary"), regex_or(calls->pool, json, blank));
+    grammar_symbol channel = mark_of(calls, ANSWER_CHANNEL);
+    const grammar_symbol heads[] = {
+        row(calls, grammar_sequence(calls->builder, NULL, 0), channel, lexeme(calls, behind)),
+        row(calls, lexeme(calls, regex_cat(calls->pool, text_of(calls, " "), name)), channel,
+            lexeme(calls, alone))};
+    const grammar_symbol type[] = {mark_of(calls, ANSWER_CONSTRAIN),
+                                   grammar_text(calls->builder, SLICE("json"))};
+    const grammar_symbol symbols[] = {
+        grammar_either(calls->builder, heads, 2),
+        grammar_optional(calls->builder, grammar_sequence(calls->builder, type, 2)),
+        mark_of(calls, ANSWER_MESSAGE), arguments};
+    return grammar_sequence(calls->builder, symbols, 4);
+}
+
 /* The body of a call behind its mark, up to its end. */
 static grammar_symbol body_of(struct calls *calls, const struct tool *tool,
                               grammar_symbol arguments)
 {
     const struct answer_format *format = calls->model->format;
     const char *close = format->marks[ANSWER_CALL_CLOSE];
+    if (format->body == ANSWER_HARMONY)
+        return message_of(calls, tool, arguments);
+    if (format->body == ANSWER_XML)
+        return tagged_of(calls, tool, "<function=", ">", arguments, "</function>");
+    if (format->body == ANSWER_GEMMA)
+        return tagged_of(calls, tool, "call:", "{", arguments, "");
     if (format->body != ANSWER_NAMED) {
         regex_node_id after = REGEX_EMPTY;
         bool is_text = close != NULL && !mark_is_token(calls, ANSWER_CALL_CLOSE);
@@ -355,16 +445,83 @@ static grammar_symbol behind_reasoning(struct calls *calls, grammar_symbol answe
     return grammar_sequence(calls->builder, symbols, 2);
 }
 
+/* Beside text, reasoning needs rules of its own only where its marks are control tokens. */
+static grammar_symbol behind_token_reasoning(struct calls *calls, grammar_symbol answer)
+{
+    return mark_is_token(calls, ANSWER_REASON_CLOSE) ? behind_reasoning(calls, answer) : answer;
+}
+
+/* --- answers that are messages --- */
+
+/* A message of a channel that holds text, without the mark of its end. */
+static grammar_symbol text_message(struct calls *calls, regex_node_id channels)
+{
+    grammar_symbol text = grammar_optional(calls->builder, lexeme(calls, calls->any));
+    const grammar_symbol symbols[] = {mark_of(calls, ANSWER_CHANNEL), lexeme(calls, channels),
+                                      mark_of(calls, ANSWER_MESSAGE), text};
+    return grammar_sequence(calls->builder, symbols, 4);
+}
+
+/* `end` of one message, and the start of the next. */
+static grammar_symbol next_message(struct calls *calls, enum answer_mark end)
+{
+    return row(calls, mark_of(calls, end), mark_of(calls, ANSWER_START),
+               grammar_text(calls->builder, SLICE("assistant")));
+}
+
+/* Messages before the last one are reasoning or, where text may come, comments. The last one is the
+ * final message, or calls; the end token may stand in the place of its mark. */
+static grammar_symbol messages_of(struct calls *calls, grammar_symbol call)
+{
+    const bool has_text = calls->choice != ANSWER_CHOICE_REQUIRED;
+    regex_node_id channels = text_of(calls, "analysis");
+    if (has_text)
+        channels = regex_or(calls->pool, channels, text_of(calls, "commentary"));
+    grammar_symbol early = grammar_rule(calls->builder);
+    const grammar_symbol more[] = {early, text_message(calls, channels),
+                                   next_message(calls, ANSWER_END)};
+    grammar_rule_add(calls->builder, early, NULL, 0);
+    grammar_rule_add(calls->builder, early, more, 3);
+    grammar_symbol last = grammar_rule(calls->builder);
+    if (has_text) {
+        grammar_symbol final[] = {text_message(calls, text_of(calls, "final")),
+                                  grammar_optional(calls->builder, mark_of(calls, ANSWER_END))};
+        grammar_rule_add(calls->builder, last, final, 2);
+    }
+    if (call != GRAMMAR_NOTHING) {
+        grammar_symbol list = grammar_rule(calls->builder);
+        const grammar_symbol longer[] = {list, next_message(calls, ANSWER_CALL_CLOSE), call};
+        grammar_rule_add(calls->builder, list, &call, 1);
+        if (!calls->is_single)
+            grammar_rule_add(calls->builder, list, longer, 3);
+        const grammar_symbol ended[] = {
+            list, grammar_optional(calls->builder, mark_of(calls, ANSWER_CALL_CLOSE))};
+        grammar_rule_add(calls->builder, last, ended, 2);
+    }
+    const grammar_symbol all[] = {early, last};
+    return grammar_sequence(calls->builder, all, 2);
+}
+
 static enum status answer_rules(struct calls *calls, const struct constraint_options *options,
                                 grammar_symbol *out, struct constraint_error *error)
 {
     const bool is_bare = calls->model->format->body == ANSWER_BARE;
+    const bool is_harmony = calls->model->format->body == ANSWER_HARMONY;
     struct parts parts = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
+    if (calls->choice == ANSWER_CHOICE_NONE && is_harmony) {
+        *out = messages_of(calls, GRAMMAR_NOTHING);
+        return STATUS_OK;
+    }
     if (calls->choice == ANSWER_CHOICE_NONE) {
-        *out = grammar_optional(calls->builder, text_without_mark(calls));
+        *out = behind_token_reasoning(calls,
+                                      grammar_optional(calls->builder, text_without_mark(calls)));
         return STATUS_OK;
     }
     TRY(parts_make(calls, options, &parts, error));
+    if (is_harmony) {
+        *out = messages_of(calls, parts.body);
+        return STATUS_OK;
+    }
     if (calls->choice == ANSWER_CHOICE_REQUIRED) {
         grammar_symbol call = is_bare ? parts.unmarked : marked_call(calls, &parts, false);
         *out = behind_reasoning(calls, grouped(calls, calls_list(calls, call, call)));
@@ -378,7 +535,7 @@ static enum status answer_rules(struct calls *calls, const struct constraint_opt
     grammar_symbol list = grammar_optional(calls->builder, calls_list(calls, call, call));
     const grammar_symbol symbols[] = {list,
                                       grammar_optional(calls->builder, text_without_mark(calls))};
-    *out = grammar_sequence(calls->builder, symbols, 2);
+    *out = behind_token_reasoning(calls, grammar_sequence(calls->builder, symbols, 2));
     return STATUS_OK;
 }
 

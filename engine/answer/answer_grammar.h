@@ -25,8 +25,8 @@ struct grammar_fuel;
 
 enum answer_choice { ANSWER_CHOICE_NONE, ANSWER_CHOICE_AUTO, ANSWER_CHOICE_REQUIRED };
 
-/* Whether calls in this format can be constrained: their arguments are JSON. `has_text`: beside
- * text, which marks around several calls do not allow yet. */
+/* Whether calls can be constrained as this model writes them. `has_text`: beside text, which marks
+ * around several calls do not allow yet. */
 bool answer_grammar_can(const struct answer_model *model, bool has_text);
 
 /* Write the source, which is the key of the grammar in a cache. `is_single`: at most one call. */

@@ -130,6 +130,49 @@ static const struct {
     {"deepseek_v3", ANSWER_CHOICE_REQUIRED, false, true, true,
      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"n\": 1}\n```"
      "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    {"qwen_xml", ANSWER_CHOICE_REQUIRED, true, false, true,
+     "<tool_call>\n<function=f>\n<parameter=n>\n17\n</parameter>\n</function>\n</tool_call>"},
+    {"qwen_xml", ANSWER_CHOICE_REQUIRED, true, false, false,
+     "<tool_call>\n<function=f>\n<parameter=n>\nx\n</parameter>\n</function>\n</tool_call>"},
+    {"qwen_xml", ANSWER_CHOICE_REQUIRED, true, false, false,
+     "<tool_call>\n<function=f>\n</function>\n</tool_call>"},
+    {"qwen_xml", ANSWER_CHOICE_REQUIRED, false, false, true,
+     "<tool_call><function=g><parameter=x>\nany <text>\n</parameter></function></tool_call>"
+     "<tool_call><function=f><parameter=n>\n1</parameter></function></tool_call>"},
+    {"qwen_xml", ANSWER_CHOICE_AUTO, true, false, true,
+     "Hm. <tool_call><function=f><parameter=n>\n1</parameter></function></tool_call>"},
+    {"qwen_xml", ANSWER_CHOICE_AUTO, true, false, true, "Hm."},
+    {"qwen_xml", ANSWER_CHOICE_AUTO, false, false, false, "<tool_call><function=h>"},
+    {"gemma4", ANSWER_CHOICE_REQUIRED, true, true, true, "<|tool_call>call:f{n:17}<tool_call|>"},
+    {"gemma4", ANSWER_CHOICE_REQUIRED, true, false, true, "<|tool_call>call:f{n:17}<tool_call|>"},
+    {"gemma4", ANSWER_CHOICE_REQUIRED, true, true, false, "<|tool_call>call:f{}<tool_call|>"},
+    {"gemma4", ANSWER_CHOICE_REQUIRED, true, true, false,
+     "<|tool_call>call:f{n:<|\"|>1<|\"|>}<tool_call|>"},
+    {"gemma4", ANSWER_CHOICE_REQUIRED, false, true, true,
+     "<|tool_call>call:g{a:[<|\"|>x,}<|\"|>,true,{b:-1.5}],c:{}}<tool_call|>"
+     "<|tool_call>call:f{n:1}<tool_call|>"},
+    {"gemma4", ANSWER_CHOICE_AUTO, true, true, true, "Hm.<|tool_call>call:f{n:1}<tool_call|>"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, true, true, true,
+     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+     "to=functions.f <|constrain|>json<|message|>{\"n\":1}<|call|>"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, true, true, true,
+     " to=functions.f<|channel|>commentary json<|message|>{\"n\":1}"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, true, true, false,
+     "<|channel|>commentary to=functions.f<|message|>{}<|call|>"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, true, true, false, "<|channel|>final<|message|>Hi"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, true, true, false,
+     "<|channel|>commentary<|message|>Hi<|end|>"},
+    {"harmony", ANSWER_CHOICE_REQUIRED, false, true, true,
+     "<|channel|>commentary to=functions.f json<|message|>{\"n\":1}<|call|><|start|>assistant"
+     "<|channel|>commentary to=functions.g<|message|>{}<|call|>"},
+    {"harmony", ANSWER_CHOICE_AUTO, true, true, true,
+     "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
+     "to=functions.f <|constrain|>json<|message|>{\"n\":1}<|call|>"},
+    {"harmony", ANSWER_CHOICE_AUTO, true, true, true, "<|channel|>final<|message|>Hi"},
+    {"harmony", ANSWER_CHOICE_NONE, true, true, true,
+     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hi"},
+    {"harmony", ANSWER_CHOICE_NONE, true, true, false,
+     "<|channel|>commentary to=functions.g<|message|>{}<|call|>"},
 };
 
 static void test_answers(void **state)
@@ -187,6 +230,20 @@ static void test_reasoning_comes_first(void **state)
     assert_true(accepts(&model, grammar, CALL("f", "{\"n\":1}")));
     assert_false(accepts(&model, grammar, "<think>hm</think>\n"));
     grammar_drop(grammar);
+    /* Beside text it may come, too, where its marks are control tokens. */
+    model = model_of("mistral_args", true);
+    model.has_reasoning = true;
+    assert_int_equal(compile(&model, ANSWER_CHOICE_AUTO, true, schema, true, &grammar, &error),
+                     STATUS_OK);
+    assert_true(accepts(&model, grammar, "[THINK]hm[/THINK]So.[TOOL_CALLS]f[ARGS]{\"n\":1}"));
+    assert_true(accepts(&model, grammar, "hm[/THINK]So."));
+    assert_true(accepts(&model, grammar, "So."));
+    grammar_drop(grammar);
+    assert_int_equal(compile(&model, ANSWER_CHOICE_NONE, true, schema, true, &grammar, &error),
+                     STATUS_OK);
+    assert_true(accepts(&model, grammar, "[THINK]hm[/THINK]So."));
+    assert_false(accepts(&model, grammar, "[THINK]hm[/THINK][TOOL_CALLS]f[ARGS]{\"n\":1}"));
+    grammar_drop(grammar);
 }
 
 /* A schema that cannot be compiled is refused for a strict tool, and any object for others. */
@@ -214,10 +271,10 @@ static void test_which_formats(void **state)
 {
     (void)state;
     const struct answer_model deepseek = model_of("deepseek_v3", true);
-    const struct answer_model xml = model_of("qwen_xml", false);
+    const struct answer_model harmony = model_of("harmony", false);
     assert_true(answer_grammar_can(&deepseek, false));
     assert_false(answer_grammar_can(&deepseek, true));
-    assert_false(answer_grammar_can(&xml, false));
+    assert_false(answer_grammar_can(&harmony, false)); /* marks that are text */
 }
 
 int main(void)
