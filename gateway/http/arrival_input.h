@@ -9,6 +9,7 @@
 
 #include "gateway/http/door_share.h"
 #include "gateway/http/h1_head.h"
+#include "gateway/http/h2_fields.h"
 #include "gateway/http/h2o_compat.h"
 
 struct st_h2o_http2_conn_t;
@@ -44,6 +45,7 @@ struct arrival_input {
     bool is_http2;
     arrival_frame_reader h2_expect; /* libh2o's reader of frames, which ours calls */
     arrival_frame_reader h2_preface;
+    struct h2_fields h2_fields;     /* of the head that is arriving */
     uint32_t h2_cuts[ARRIVAL_CUTS]; /* the last streams that are over and whose body was cut off */
     uint32_t h2_cut_count;
     uint32_t h2_trailers_of;   /* the stream whose trailers go on in the next frame; 0 = none */

@@ -2,6 +2,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/limits.h"
+#include "config/base/limits_door.h"
 #include "gateway/http/arrival.h"
 #include "gateway/http/request_h2o.h"
 
@@ -349,22 +350,31 @@ static int trailers_read(struct request_connection *connection, h2o_http2_conn_t
     return result == H2O_HTTP2_ERROR_INVALID_HEADER_CHAR ? 0 : result;
 }
 
+/* The part of a head in a HEADERS or CONTINUATION frame, without padding and priority. */
+static int head_part(const struct frame_head *frame, const uint8_t *bytes,
+                     h2o_http2_headers_payload_t *out, const char **error)
+{
+    const uint8_t *payload = bytes + H2O_HTTP2_FRAME_HEADER_SIZE;
+    h2o_http2_frame_t raw = {.length = frame->length,
+                             .type = frame->type,
+                             .flags = frame->flags,
+                             .stream_id = frame->stream,
+                             .payload = payload};
+    *out = (h2o_http2_headers_payload_t){.headers = payload, .headers_len = frame->length};
+    return frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS
+               ? h2o_http2_decode_headers_payload(out, &raw, error)
+               : 0;
+}
+
 /* Takes a HEADERS frame of a stream whose body is dropped, or a CONTINUATION of it. */
 static ssize_t trailers_drop(struct request_connection *connection, h2o_http2_conn_t *conn,
                              const struct frame_head *frame, const uint8_t *bytes,
                              const char **error)
 {
     struct arrival_input *in = &connection->arriving;
-    h2o_http2_headers_payload_t part = {.headers = bytes + H2O_HTTP2_FRAME_HEADER_SIZE,
-                                        .headers_len = frame->length};
-    h2o_http2_frame_t raw = {.length = frame->length,
-                             .type = frame->type,
-                             .flags = frame->flags,
-                             .stream_id = frame->stream,
-                             .payload = bytes + H2O_HTTP2_FRAME_HEADER_SIZE};
-    int result = 0;
+    h2o_http2_headers_payload_t part;
+    int result = head_part(frame, bytes, &part, error);
     if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS && in->h2_trailers_of == 0) {
-        result = h2o_http2_decode_headers_payload(&part, &raw, error);
         buffer_init(&in->h2_trailers, LIMIT_HEAD_BLOCK_BYTES);
         in->h2_trailers_of = frame->stream;
     } else if (frame->type != H2O_HTTP2_FRAME_TYPE_CONTINUATION ||
@@ -413,6 +423,22 @@ static void frame_look(struct request_connection *connection, h2o_http2_conn_t *
         look(connection, conn, stream);
 }
 
+/* Whether the head to which the frame belongs has more fields than a head may have, so far. A frame
+ * that is wrong in another way is left to libh2o. */
+static bool head_has_too_many(struct request_connection *connection, const struct frame_head *frame,
+                              const uint8_t *bytes)
+{
+    struct h2_fields *fields = &connection->arriving.h2_fields;
+    h2o_http2_headers_payload_t part;
+    const char *error = NULL;
+    if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS)
+        *fields = (struct h2_fields){0};
+    else if (frame->type != H2O_HTTP2_FRAME_TYPE_CONTINUATION)
+        return false;
+    return head_part(frame, bytes, &part, &error) == 0 &&
+           !h2_fields_count(fields, part.headers, part.headers_len, LIMIT_H2_FIELDS);
+}
+
 static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t length,
                         const char **error)
 {
@@ -420,6 +446,10 @@ static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t len
     struct arrival_input *in = &connection->arriving;
     struct frame_head frame;
     bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
+    if (is_whole && head_has_too_many(connection, &frame, bytes)) {
+        *error = "the head has too many fields";
+        return H2O_HTTP2_ERROR_ENHANCE_YOUR_CALM;
+    }
     if (is_whole && (in->h2_trailers_of != 0 || frame_is_dropped(connection, conn, &frame)))
         return in->h2_trailers_of == 0 && frame.type == H2O_HTTP2_FRAME_TYPE_DATA
                    ? frame_drop(conn, &frame)

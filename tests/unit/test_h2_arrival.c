@@ -1,6 +1,7 @@
 /* h2_arrival: over HTTP/2, a head whose body is not there yet is looked at: strangers are answered
  * without it, who waits for a 100 gets one, and the connection and its other streams go on. */
 #include "arrival_kit.h"
+#include "config/base/limits_door.h"
 
 static SSL *ssl;
 static struct buffer out;
@@ -416,20 +417,71 @@ static void test_one_large_read_is_no_heap(void **state)
     end();
 }
 
-/* A head that goes on and on is no head. */
-static void test_head_block_without_end(void **state)
+/* The connection is ended with a GOAWAY that says ENHANCE_YOUR_CALM. */
+static void ends_calm(void)
 {
-    (void)state;
-    begin((struct listener_options){0});
-    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM, 1, kit_piece, sizeof(kit_piece));
-    for (int i = 0; i < 4; i++)
-        http_kit_h2_frame(&out, H2_CONTINUATION, 0, 1, kit_piece, sizeof(kit_piece));
     flush();
     do
         assert_true(http_kit_h2_read(ssl, &frame));
     while (frame.type != H2_GOAWAY);
-    assert_memory_equal(frame.payload + 4, "\0\0\0\x0b", 4); /* ENHANCE_YOUR_CALM */
+    assert_memory_equal(frame.payload + 4, "\0\0\0\x0b", 4);
     end();
+}
+
+/* A head that goes on and on is no head. Its one field has a value of a megabyte. */
+static void test_head_block_without_end(void **state)
+{
+    (void)state;
+    begin((struct listener_options){0});
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM, 1, "\x04\x7f\x81\x80\x40", 5);
+    for (int i = 0; i < 5; i++)
+        http_kit_h2_frame(&out, H2_CONTINUATION, 0, 1, kit_piece, sizeof(kit_piece));
+    ends_calm();
+}
+
+/* A head with so many fields of one byte behind its first five. */
+static void put_many_fields(uint32_t stream, uint32_t more, uint8_t flags)
+{
+    struct buffer block;
+    buffer_init(&block, 65536);
+    http_kit_h2_field(&block, ":method", "POST");
+    http_kit_h2_field(&block, ":scheme", "https");
+    http_kit_h2_field(&block, ":authority", "localhost");
+    http_kit_h2_field(&block, ":path", "/");
+    put_remembered_key(&block);
+    for (uint32_t i = 0; i < more; i++)
+        buffer_append_char(&block, (char)0x90); /* accept-encoding: gzip, deflate */
+    http_kit_h2_frame(&out, H2_HEADERS, flags, stream, block.bytes, block.length);
+    buffer_deinit(&block);
+}
+
+/* As many fields as are allowed are taken; one more ends the connection, also when the head goes on
+ * in another frame, and when it is the trailers of a dropped body. */
+static void test_heads_with_too_many_fields(void **state)
+{
+    (void)state;
+    static uint8_t many_fields[LIMIT_H2_FIELDS + 1];
+    const uint8_t one = 0x90;
+    begin((struct listener_options){0});
+    put_many_fields(1, LIMIT_H2_FIELDS - 5, H2_END_HEADERS | H2_END_STREAM);
+    flush();
+    answer_is(1, "key known body 0 right");
+    put_many_fields(3, LIMIT_H2_FIELDS - 4, H2_END_HEADERS | H2_END_STREAM);
+    ends_calm();
+
+    begin((struct listener_options){0});
+    put_many_fields(1, LIMIT_H2_FIELDS - 5, H2_END_STREAM);
+    http_kit_h2_frame(&out, H2_CONTINUATION, H2_END_HEADERS, 1, &one, 1);
+    ends_calm();
+
+    begin((struct listener_options){0});
+    put_head(1, NULL, NULL, false);
+    flush();
+    answer_is(1, "key  body 0 right");
+    memset(many_fields, one, sizeof many_fields);
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 1, many_fields,
+                      sizeof many_fields);
+    ends_calm();
 }
 
 int main(void)
@@ -449,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_unproved_becomes_known),
         cmocka_unit_test(test_one_large_read_is_no_heap),
         cmocka_unit_test(test_head_block_without_end),
+        cmocka_unit_test(test_heads_with_too_many_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
