@@ -63,8 +63,11 @@ enum status json_read(struct json_read *out, struct slice text,
                       const struct json_read_limits *limits);
 void json_read_free(struct json_read *json);
 
+/* Returns the text of a string or of a number; empty for every other kind. */
 static inline struct slice json_read_text(const struct json_read_value *value)
 {
+    if (value->bytes == NULL) /* `length` is the count of an array or an object */
+        return (struct slice){"", 0};
     return (struct slice){value->bytes, value->length};
 }
 

@@ -42,6 +42,10 @@ static enum status open_token(struct hf_merges *merges, struct slice text,
     int64_t id;
     if (!json_read_integer(value, &id) || id < 0)
         FAIL(STATUS_CORRUPT, "tokenizer.json: a token has no id");
+    /* Each byte of a token may be written as a character of two bytes. */
+    if (text.length > 2 * LIMIT_TOKEN_BYTES)
+        FAIL(STATUS_LIMIT, "tokenizer.json: token %lld has %zu bytes, the limit is %d",
+             (long long)id, text.length, 2 * LIMIT_TOKEN_BYTES);
     if (id >= merges->size)
         FAIL(STATUS_CORRUPT, "tokenizer.json: token %lld, but config.json says %u tokens",
              (long long)id, merges->size);

@@ -71,6 +71,11 @@ static void test_files_that_are_refused(void **state)
          "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
          "{\"SpecialToken\":{\"id\":\"<|im_end|>\"}},{\"Sequence\":{}}]}",
          STATUS_UNSUPPORTED, "TemplateProcessing"}, /* not bos */
+        /* Lists, which have as many values as the wanted words have bytes. */
+        {"tokenizer.json", "\"BPE\"", "[1,2,3]", STATUS_UNSUPPORTED, "type ''"},
+        {"tokenizer.json", "\"post_processor\":null",
+         "\"post_processor\":{\"type\":[1,2,3,4,5,6,7,8,9]}", STATUS_UNSUPPORTED,
+         "post_processor ''"},
         {"tokenizer_config.json", "<|im_start|>", "<|nothing|>", STATUS_CORRUPT, "bos_token"},
         {"tokenizer_config.json", "\"add_bos_token\":false", "\"add_eos_token\":true",
          STATUS_UNSUPPORTED, "add_eos_token"},
@@ -95,6 +100,28 @@ static void test_files_that_are_refused(void **state)
         gguf_keys_deinit(&keys);
         hf_writer_deinit(&folder);
     }
+}
+
+/* A token of a megabyte would be hashed once for each of its characters. */
+static void test_token_longer_than_any_is_refused(void **state)
+{
+    enum { LONG = 1 << 16 };
+    static const char end[] = "\":319,";
+    char added[LONG + 64] = "\"vocab\":{\"";
+    struct hf_writer folder;
+    struct gguf_keys keys;
+    (void)state;
+    const size_t begin = strlen(added);
+    memset(added + begin, 'a', LONG);
+    memcpy(added + begin + LONG, end, sizeof end);
+    hf_writer_init(&folder);
+    tiny_folder_text(&folder, VOCAB, 1);
+    change(&folder, "tokenizer.json", "\"vocab\":{", added);
+    gguf_keys_init(&keys);
+    assert_int_equal(hf_tokenizer_read(folder.descriptor, NULL, VOCAB, &keys), STATUS_LIMIT);
+    assert_non_null(strstr(status_note()->message, "token 319 has 65536 bytes"));
+    gguf_keys_deinit(&keys);
+    hf_writer_deinit(&folder);
 }
 
 /* The keys of the directory and of the GGUF file with the same tokenizer make the same vocabulary;
@@ -231,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_that_are_refused),
+        cmocka_unit_test(test_token_longer_than_any_is_refused),
         cmocka_unit_test(test_keys_are_those_of_the_gguf_file),
         cmocka_unit_test(test_bos_ends_and_templates),
         cmocka_unit_test(test_no_memory_at_any_point_leaks_nothing),

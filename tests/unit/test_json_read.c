@@ -49,6 +49,10 @@ static void values_stand_in_order(void **state)
         assert_int_equal(json.values[i].count, want[i].count);
     }
     assert_true(slice_is(json_read_text(&json.values[4]), "2.5"));
+    /* What has no text has an empty one, however many values are in it. */
+    static const uint32_t without[] = {0, 2, 5, 7, 9, 10, 11};
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++)
+        assert_int_equal(json_read_text(&json.values[without[i]]).length, 0);
     assert_ptr_equal(json_read_member(&json, 0, "b"), &json.values[7]);
     assert_ptr_equal(json_read_member(&json, 0, ""), &json.values[9]);
     assert_null(json_read_member(&json, 0, "c"));
