@@ -91,15 +91,20 @@ static enum status rope_type(const struct rope *rope, const struct hf_reader *re
          (int)(name.length < 32 ? name.length : 32), name.bytes);
 }
 
-/* An object inside another one; false when there is none of that name. */
-static bool rope_inner(const struct hf_reader *reader, const char *name, struct hf_reader *out)
+/* Finds an object inside another one. `*out` is the other one where there is none of that name. */
+static enum status rope_inner(const struct hf_reader *reader, const char *name,
+                              struct hf_reader *out, bool *has)
 {
     const struct json_read_value *value = hf_reader_get(reader, name);
-    *out = *reader;
-    if (value == NULL || value->kind != JSON_READ_OBJECT)
-        return false;
-    out->object = (uint32_t)(value - reader->json->values);
-    return true;
+    const struct hf_reader outer = *reader;
+    *out = outer;
+    *has = value != NULL;
+    if (value == NULL)
+        return STATUS_OK;
+    if (value->kind != JSON_READ_OBJECT)
+        return hf_reader_refuse(&outer, STATUS_CORRUPT, name, "is no object");
+    out->object = (uint32_t)(value - outer.json->values);
+    return STATUS_OK;
 }
 
 /* --- the base --- */
@@ -110,9 +115,11 @@ static enum status rope_local(const struct rope *rope, const struct hf_reader *p
     struct hf_reader sliding;
     double local;
     bool has;
+    bool has_sliding;
     enum rope_type type;
     TRY(hf_reader_real(rope->file, "rope_local_base_freq", &local, &has));
-    if (rope_inner(parameters, "sliding_attention", &sliding)) {
+    TRY(rope_inner(parameters, "sliding_attention", &sliding, &has_sliding));
+    if (has_sliding) {
         TRY(rope_type(rope, &sliding, &type));
         if (type != ROPE_DEFAULT)
             return hf_reader_refuse(&sliding, STATUS_UNSUPPORTED, "rope_type",
@@ -135,18 +142,25 @@ static enum status rope_local(const struct rope *rope, const struct hf_reader *p
 /* Finds the objects, and the base, which is in the file itself or in rope_parameters. */
 static enum status rope_base(struct rope *rope)
 {
+    struct hf_reader scaling;
     struct hf_reader parameters;
-    struct hf_reader full;
     double theta;
     bool has;
+    bool has_scaling;
+    bool has_full;
     bool has_own = false;
-    rope->has_object = rope_inner(rope->file, "rope_parameters", &parameters) ||
-                       rope_inner(rope->file, "rope_scaling", &parameters);
+    TRY(rope_inner(rope->file, "rope_scaling", &scaling, &has_scaling));
+    TRY(rope_inner(rope->file, "rope_parameters", &parameters, &rope->has_object));
+    if (rope->has_object && has_scaling)
+        return hf_reader_refuse(rope->file, STATUS_UNSUPPORTED, "rope_scaling",
+                                "is there beside rope_parameters, which says the same");
+    if (has_scaling)
+        parameters = scaling;
+    rope->has_object |= has_scaling;
     rope->all = parameters;
     TRY(hf_reader_real(rope->file, "rope_theta", &rope->theta, &has));
     if (rope->has_object) {
-        if (rope_inner(&parameters, "full_attention", &full))
-            rope->all = full;
+        TRY(rope_inner(&parameters, "full_attention", &rope->all, &has_full));
         TRY(hf_reader_real(&rope->all, "rope_theta", &theta, &has_own));
     }
     if (has && has_own && theta != rope->theta)
@@ -289,6 +303,7 @@ static enum status rope_long(const struct rope *rope)
 {
     uint32_t original = 0;
     double attention = 1;
+    double factor = 0;
     bool has;
     TRY(rope_original(rope, &original));
     TRY(rope_pairs(rope));
@@ -299,6 +314,11 @@ static enum status rope_long(const struct rope *rope)
     TRY(rope_list(rope, "long_factor", rope->out->long_factors));
     rope->out->has_long = true;
     const double stretch = (double)rope->context / original;
+    TRY(hf_reader_real(&rope->all, "factor", &factor, &has));
+    if (has && factor != stretch)
+        return hf_reader_refuse(&rope->all, STATUS_UNSUPPORTED, "factor",
+                                "is not max_position_embeddings divided by "
+                                "original_max_position_embeddings");
     if (stretch > 1)
         attention = sqrt(1 + log(stretch) / log(original));
     TRY(hf_reader_real(&rope->all, "attention_factor", &attention, &has));
