@@ -220,14 +220,26 @@ static enum status part_view(const struct hf_tensors *tensors, struct hf_tensor 
     return STATUS_OK;
 }
 
+/* Whether the tensor has the scales of blocks that are in the files; these are used with it. */
+static bool parts_are_scales(const struct hf_tensors *tensors, const struct hf_tensor *whole)
+{
+    static const char scales[] = "scales";
+    const struct slice from = whole->source->name;
+    char name[TENSORS_NAME_BYTES];
+    if (!name_ends(whole->name, "_proj_scales"))
+        return false;
+    snprintf(name, sizeof name, "%.*sblocks", (int)(from.length - (sizeof scales - 1)), from.bytes);
+    return hf_shards_find(tensors->shards, slice_of(name)) != NULL;
+}
+
 /* Adds the parts of a tensor that has some; `*is_one` says whether it has. */
 static enum status add_parts(struct hf_tensors *tensors, const struct hf_tensor *whole,
                              bool *is_one)
 {
-    *is_one = (tensors->config->arch->features & ARCH_SINKS) != 0 &&
-              name_ends(whole->name, "_scales"); /* go with the blocks */
+    *is_one = false;
     if ((tensors->config->arch->features & ARCH_SINKS) == 0)
         return STATUS_OK;
+    *is_one = parts_are_scales(tensors, whole);
     for (size_t i = 0; i < sizeof TENSORS_PARTS / sizeof TENSORS_PARTS[0]; i++) {
         struct hf_tensor part = *whole;
         if (!name_ends(whole->name, TENSORS_PARTS[i].theirs))

@@ -108,6 +108,14 @@ static void test_directories_that_are_refused(void **state)
          {{L "mlp.experts.down_proj_blocks", "U8", 4, {1, 1, 1, 16}, 16}},
          STATUS_CORRUPT,
          "no list of MXFP4"},
+        {"gpt-oss",
+         {{L "mlp.experts.down_proj_scales", "U8", 3, {1, 1, 1}, 1}},
+         STATUS_UNSUPPORTED,
+         "(U8) is of a dtype"}, /* without blocks nothing would use them */
+        {"gpt-oss",
+         {{L "other_scales", "U8", 3, {1, 1, 1}, 1}},
+         STATUS_UNSUPPORTED,
+         "(U8) is of a dtype"},
     };
     struct bed bed = {0};
     (void)state;
