@@ -232,7 +232,7 @@ static void test_tensors_of_other_rows_are_refused(void **state)
 }
 
 /* Copies a model's file without one tensor, or with its values or shape changed. */
-enum change { LEFT_OUT, SHORTER, NOT_FINITE };
+enum change { LEFT_OUT, SHORTER, NOT_FINITE, TOO_LARGE };
 
 static enum status open_changed(const char *model_name, const char *tensor_name, enum change change)
 {
@@ -254,6 +254,8 @@ static enum status open_changed(const char *model_name, const char *tensor_name,
         memcpy(values, tensor.data, tensor.bytes);
         if (strcmp(name, tensor_name) == 0 && change == NOT_FINITE)
             values[tensor.bytes / sizeof *values - 1] = __builtin_inff();
+        if (strcmp(name, tensor_name) == 0 && change == TOO_LARGE) /* the last block's exponent */
+            ((unsigned char *)values)[tensor.bytes - tensor.type->block_bytes] = 255;
         if (strcmp(name, tensor_name) == 0 && change == SHORTER) {
             const uint32_t last = tensor.dim_count - 1;
             tensor.bytes = tensor.bytes / tensor.dims[last] * (tensor.dims[last] - 1);
@@ -298,6 +300,8 @@ static void test_wrong_tensors_are_named(void **state)
         {"qwen3moe", "blk.1.ffn_gate_inp.weight", SHORTER, STATUS_CORRUPT},
         {"mixtral", "blk.0.ffn_up_exps.weight", SHORTER, STATUS_CORRUPT},
         {"mixtral", "blk.0.ffn_down_exps.weight", LEFT_OUT, STATUS_NOT_FOUND},
+        {"gpt_oss_mxfp4", "blk.1.ffn_gate_exps.weight", TOO_LARGE, STATUS_CORRUPT},
+        {"gpt_oss_mxfp4", "blk.0.ffn_down_exps.weight", TOO_LARGE, STATUS_CORRUPT},
         {"gpt_oss", "blk.0.attn_sinks.weight", LEFT_OUT, STATUS_NOT_FOUND},
         {"gpt_oss", "blk.0.attn_sinks.weight", NOT_FINITE, STATUS_CORRUPT},
         {"gpt_oss", "blk.1.ffn_down_exps.bias", SHORTER, STATUS_CORRUPT},

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "engine/models/model.h"
 #include "tests/kit/llama_file.h"
 #include "tests/kit/tiny_model.h"
@@ -489,50 +491,71 @@ static void test_numbers_of_experts(void **state)
     }
 }
 
-static uint32_t warnings_with_pattern(const char *name, const uint8_t *is_local, uint32_t count,
-                                      enum status want)
+/* The warnings about a file whose row wins, whose line in the log must say this. */
+static void expect_warning(const struct tiny_config *tiny, const char *says)
+{
+    char line[1024] = "";
+    FILE *log_file = tmpfile();
+    assert_non_null(log_file);
+    log_open(fileno(log_file), LOG_WARN, "unit");
+    const uint32_t warnings = model_config_warn(&tiny->config, tiny->arch, &tiny->source);
+    log_open(STDERR_FILENO, LOG_INFO, "unit");
+    rewind(log_file);
+    assert_int_equal(warnings, 1);
+    assert_non_null(fgets(line, sizeof line, log_file));
+    if (strstr(line, "\"model_metadata\"") == NULL || strstr(line, says) == NULL)
+        fail_msg("%s is not in %s", says, line);
+    fclose(log_file);
+}
+
+/* `says` is what the warning says; NULL: there is none. */
+static void read_with_pattern(const char *name, const uint8_t *is_local, uint32_t count,
+                              enum status want, const char *says)
 {
     struct tiny_config tiny;
-    uint32_t warnings = 0;
     char key[64];
     tiny_begin(&tiny, name);
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", name);
     gguf_writer_array(&tiny.writer, key, GGUF_WRITER_BOOL, count, is_local, count);
     assert_int_equal(tiny_read(&tiny), want);
-    if (want == STATUS_OK)
-        warnings = model_config_warn(&tiny.config, tiny.arch, &tiny.source);
-    else
+    if (want != STATUS_OK)
         assert_non_null(strstr(status_note()->message, key));
+    else if (says != NULL)
+        expect_warning(&tiny, says);
+    else
+        assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 0);
     assert_int_equal(tiny.config.kind_count, want == STATUS_OK ? 2 : 0);
     tiny_end(&tiny);
-    return warnings;
 }
 
-/* The row wins over a pattern that says something else, which is told; one that is shorter than
- * the layers is no pattern. */
+/* The row wins over a pattern that says something else, and the log has both; one that is shorter
+ * than the layers is no pattern. */
 static void test_a_pattern_that_contradicts(void **state)
 {
     (void)state;
     const uint8_t right[] = {1, 1, 1, 1, 1, 0, 1, 1};
     const uint8_t wrong[] = {1, 1, 1, 0, 1, 1, 1};
-    assert_int_equal(warnings_with_pattern("gemma3", right, 7, STATUS_OK), 0);
-    assert_int_equal(warnings_with_pattern("gemma3", right, 8, STATUS_OK), 0);
-    assert_int_equal(warnings_with_pattern("gemma3", wrong, 7, STATUS_OK), 1);
-    (void)warnings_with_pattern("gemma3", right, 6, STATUS_CORRUPT);
-    (void)warnings_with_pattern("gemma3", right, 0, STATUS_CORRUPT);
+    read_with_pattern("gemma3", right, 7, STATUS_OK, NULL);
+    read_with_pattern("gemma3", right, 8, STATUS_OK, NULL);
+    read_with_pattern("gemma3", wrong, 7, STATUS_OK,
+                      "\"key\":\"gemma3.attention.sliding_window_pattern\","
+                      "\"file\":\"layer 3: all\",\"used\":\"layer 3: window\"");
+    read_with_pattern("gemma3", right, 6, STATUS_CORRUPT, NULL);
+    read_with_pattern("gemma3", right, 0, STATUS_CORRUPT, NULL);
 
     struct tiny_config tiny;
     tiny_begin(&tiny, "gemma3");
     gguf_writer_u32(&tiny.writer, "gemma3.attention.sliding_window_pattern", 4);
     assert_int_equal(tiny_read(&tiny), STATUS_OK);
-    assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 1);
+    expect_warning(&tiny, "\"file\":\"4\",\"used\":\"6\"");
     assert_int_equal(tiny.config.kind_of[3], 1);
     tiny_end(&tiny);
 
     tiny_begin(&tiny, "olmoe");
     gguf_writer_bool(&tiny.writer, "olmoe.expert_weights_norm", 1);
     assert_int_equal(tiny_read(&tiny), STATUS_OK);
-    assert_int_equal(model_config_warn(&tiny.config, tiny.arch, &tiny.source), 1);
+    expect_warning(&tiny, "\"key\":\"olmoe.expert_weights_norm\",\"file\":\"true\","
+                          "\"used\":\"false\"");
     tiny_end(&tiny);
 }
 
