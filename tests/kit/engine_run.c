@@ -13,6 +13,7 @@ enum { VOCAB = 320, CONTEXT = 512, WAIT_US = 60000000, NAP_US = 100 };
 
 uint32_t engine_run_type; /* 0: F32 */
 const char *engine_run_tiny;
+uint32_t engine_run_kv_heads;
 static char made_path[64];
 
 static _Noreturn void die(const char *what)
@@ -74,6 +75,8 @@ static void write_tiny(const char *name, char *path, size_t room)
     MUST(found != NULL, "tiny_models.def has no such row");
     struct tiny_model model = *found;
     model.context = CONTEXT;
+    if (engine_run_kv_heads > 0)
+        model.kv_heads = engine_run_kv_heads;
     gguf_writer_init(&writer);
     tiny_model_write(&writer, &model);
     write_file(&writer, TINY_VOCAB, path, room);

@@ -65,6 +65,8 @@ extern uint32_t engine_run_type;
 /* A row of tiny_models.def that models made from now on have; NULL, at first: the Llama-shaped
  * one. */
 extern const char *engine_run_tiny;
+/* Key-value heads of that model; 0, at first: those of its row. */
+extern uint32_t engine_run_kv_heads;
 /* The shape of that model; and a writer of a model file of any shape, with a tokenizer, whose path
  * it puts into `path` of `room` bytes. */
 struct llama_shape engine_run_shape(void);

@@ -92,9 +92,10 @@ static struct engine_request request_of(uint32_t index, uint32_t tokens_max)
                                    .weight = 100};
 }
 
-static void run_each(struct engine *engine, struct engine_run_transcript *out, uint32_t tokens_max)
+static void run_some(struct engine *engine, struct engine_run_transcript *out, uint32_t requests,
+                     uint32_t tokens_max)
 {
-    for (uint32_t i = 0; i < REQUESTS; i++) {
+    for (uint32_t i = 0; i < requests; i++) {
         const struct engine_request request = request_of(i, tokens_max);
         struct engine_run_transcript *one = &out[i];
         engine_run_submit(engine, &request, one);
@@ -102,6 +103,11 @@ static void run_each(struct engine *engine, struct engine_run_transcript *out, u
         assert_false(one->is_refused);
         assert_int_equal(one->choices[0].count, tokens_max);
     }
+}
+
+static void run_each(struct engine *engine, struct engine_run_transcript *out, uint32_t tokens_max)
+{
+    run_some(engine, out, REQUESTS, tokens_max);
 }
 
 /* Sums in another order: the same tokens, as long as the two best are further apart than what the
@@ -125,35 +131,42 @@ static double assert_close(const struct engine_run_choice *a, const struct engin
     return worst;
 }
 
-/* Compares the model of `model_path`. */
-static bool has_whole_experts; /* in the ranks of compare_file */
+/* How compare_file compares the model of `model_path`. */
+struct comparison {
+    const char *what;
+    const char *isa;
+    const char *weights;
+    uint32_t ranks;
+    uint32_t requests;
+    bool has_whole_experts;
+    double most;
+};
 
-static void compare_file(const char *what, const char *isa, const char *weights, uint32_t count,
-                         double most)
+static void compare_file(const struct comparison *how)
 {
     enum { TOKENS = 40 };
     struct rank_group group;
     struct engine_options options = engine_run_options();
     uint32_t compared = 0;
     double worst = 0;
-    options.isa = isa;
-    options.weights = weights;
+    options.isa = how->isa;
+    options.weights = how->weights;
     options.kv_bytes = 64 << 20;
-    options.has_whole_experts = has_whole_experts;
+    options.has_whole_experts = how->has_whole_experts;
     struct engine *engine = open_split(&group, 1, options);
-    run_each(engine, alone, TOKENS);
+    run_some(engine, alone, how->requests, TOKENS);
     close_split(&group, engine);
-    engine = open_split(&group, count, options);
-    run_each(engine, split, TOKENS);
+    engine = open_split(&group, how->ranks, options);
+    run_some(engine, split, how->requests, TOKENS);
     close_split(&group, engine);
-    for (uint32_t i = 0; i < REQUESTS; i++) {
-        double one = assert_close(&alone[i].choices[0], &split[i].choices[0], most, &compared);
+    for (uint32_t i = 0; i < how->requests; i++) {
+        double one = assert_close(&alone[i].choices[0], &split[i].choices[0], how->most, &compared);
         worst = one > worst ? one : worst;
     }
     print_message("%s, %s, %u ranks: %u of %d tokens as of one process before another was as "
                   "likely, log-probabilities within %.1e\n",
-                  what, isa, count, compared, REQUESTS * TOKENS, worst);
-    assert_true(compared >= REQUESTS * TOKENS / 2);
+                  how->what, how->isa, how->ranks, compared, how->requests * TOKENS, worst);
+    assert_true(compared >= how->requests * TOKENS / 2);
 }
 
 static void compare_with_one(const struct llama_shape *shape, const char *isa, const char *weights,
@@ -162,26 +175,48 @@ static void compare_with_one(const struct llama_shape *shape, const char *isa, c
     char what[32];
     snprintf(what, sizeof what, "type %u", shape->type);
     make_model(shape);
-    compare_file(what, isa, weights, count, most);
+    compare_file(&(struct comparison){what, isa, weights, count, REQUESTS, false, most});
     unlink(model_path);
 }
 
-/* Biases of summed results, results that are normed before they are added, sinks, and experts of
- * which each rank has a part. */
+static void make_tiny(const char *name)
+{
+    engine_run_tiny = name;
+    engine_run_kv_heads = 2; /* some rows have one, which two ranks cannot divide */
+    snprintf(model_path, sizeof model_path, "%s", engine_run_make_model());
+}
+
+static void remove_tiny(void)
+{
+    engine_run_remove_model();
+    engine_run_tiny = NULL;
+    engine_run_kv_heads = 0;
+}
+
+/* Every row that ranks can divide, but for llama's plain one: biases of queries and of summed
+ * results, norms per head, joined tensors of which each rank reads rows of several parts, results
+ * that are normed before they are added, two windows, sinks. Of experts each rank has a part of
+ * all, or all of some. */
 static void test_other_architectures_as_one_process(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"starcoder2", "gemma3", "mixtral", "gpt_oss"};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        engine_run_tiny = kinds[i];
-        snprintf(model_path, sizeof model_path, "%s", engine_run_make_model());
-        compare_file(kinds[i], "ref", "file", 2, 1e-3);
-        has_whole_experts = true; /* of dense models it changes nothing */
-        compare_file(kinds[i], "ref", "file", 2, 1e-3);
-        has_whole_experts = false;
-        engine_run_remove_model();
+    enum { FEW = 4 }; /* requests; the longest prompt is four times as long as a window */
+    static const struct {
+        const char *name;
+        bool has_experts;
+    } rows[] = {{"qwen2", false},   {"qwen3", false},      {"gemma", false},
+                {"gemma2", false},  {"gemma3", false},     {"phi3_long", false},
+                {"smollm3", false}, {"starcoder2", false}, {"mixtral", true},
+                {"qwen3moe", true}, {"gpt_oss", true},     {"gpt_oss_mxfp4", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        make_tiny(rows[i].name);
+        struct comparison how = {rows[i].name, "ref", "file", 2, FEW, false, 1e-3};
+        compare_file(&how);
+        how.has_whole_experts = true;
+        if (rows[i].has_experts)
+            compare_file(&how);
+        remove_tiny();
     }
-    engine_run_tiny = NULL;
 }
 
 static void test_greedy_as_one_process(void **state)
@@ -212,18 +247,15 @@ static void test_greedy_as_one_process(void **state)
 }
 
 /* Whatever is shared, moved to host memory or computed again, and by how many threads: the bits of
- * an undisturbed run of the same ranks. */
-static void test_equal_bits_under_pressure(void **state)
+ * an undisturbed run of the same ranks, in a pool of that many units. */
+static void check_pressure(uint32_t units, uint64_t unit_bytes)
 {
-    (void)state;
     enum { TOKENS = 110, ROUNDS_MAX = 20 };
     struct rank_group group;
     struct engine_stats stats = {0};
     struct engine_run_transcript *all[REQUESTS];
-    const struct llama_shape shape = engine_run_shape();
     struct engine_options options = engine_run_options();
-    const uint64_t page_bytes = options.kv_bytes / 128;
-    make_model(&shape);
+    options.page_tokens = 16;
     options.no_prefix_cache = true;
     struct engine *engine = open_split(&group, 2, options);
     run_each(engine, alone, TOKENS);
@@ -231,13 +263,13 @@ static void test_equal_bits_under_pressure(void **state)
 
     options.no_prefix_cache = false;
     options.context = 320;
-    options.kv_bytes = 24 * page_bytes;
-    options.kv_host_bytes = 40 * page_bytes;
+    options.kv_bytes = units * unit_bytes;
+    options.kv_host_bytes = 40 * unit_bytes;
     options.preemption = ENGINE_PREEMPTION_SWAP;
     options.threads = 4; /* two each */
     engine = open_split(&group, 2, options);
     engine_stats(engine, &stats);
-    assert_int_equal(stats.pages_total, 24);
+    assert_int_equal(stats.pages_total, units);
     for (uint32_t round = 0; round < ROUNDS_MAX && (round == 0 || stats.swap_bytes_in == 0);
          round++) {
         for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -257,10 +289,31 @@ static void test_equal_bits_under_pressure(void **state)
                   (unsigned long long)stats.cache_hit_tokens);
     assert_true(stats.preemptions_swap > 0);
     assert_true(stats.swap_bytes_in > 0);
-    assert_int_equal(stats.swap_bytes_in % page_bytes, 0); /* of both ranks */
+    assert_int_equal(stats.swap_bytes_in % unit_bytes, 0); /* of both ranks */
     assert_true(stats.cache_hit_tokens > 0);
     close_split(&group, engine);
+}
+
+static void test_equal_bits_under_pressure(void **state)
+{
+    (void)state;
+    const struct llama_shape shape = engine_run_shape();
+    make_model(&shape);
+    check_pressure(24, engine_run_options().kv_bytes / 128);
     unlink(model_path);
+}
+
+/* The same with window units: a layer in six reads all keys, or one in two. */
+static void test_equal_bits_of_two_kinds_under_pressure(void **state)
+{
+    (void)state;
+    enum { UNIT_BYTES = 16 * 2 * 2 * 32 * 2 }; /* a layer, two heads, K and V, f16 */
+    make_tiny("gemma3");
+    check_pressure(20 + 7 * 6, UNIT_BYTES);
+    remove_tiny();
+    make_tiny("gpt_oss");
+    check_pressure(20 + 7, UNIT_BYTES);
+    remove_tiny();
 }
 
 /* Keys that are not packed yet lie beside the pages, in each rank its own heads'. */
@@ -558,6 +611,20 @@ static void test_what_cannot_start_is_said(void **state)
                         "tensor parallel: 2 key-value heads do not divide by 4 ranks");
     assert_int_equal(rank_group_end(&group), 0);
 
+    unlink(model_path);
+    make_tiny("olmo2");
+    options.model_path = model_path;
+    rank_group_fork(&group, 2, follow, model_path);
+    options.ranks = group.ranks;
+    assert_int_equal(engine_open(&engine, &options), STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->message,
+                        "tensor parallel: a olmo2 model norms queries and keys over all heads "
+                        "together, which ranks cannot divide");
+    assert_int_equal(rank_group_end(&group), 0);
+    remove_tiny();
+
+    make_model(&shape);
+    options.model_path = model_path;
     char nothing[] = "/dev/null"; /* the others read another file than rank 0 */
     rank_group_fork(&group, 2, follow, nothing);
     options.ranks = group.ranks;
@@ -573,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_greedy_as_one_process),
         cmocka_unit_test(test_other_architectures_as_one_process),
         cmocka_unit_test(test_equal_bits_under_pressure),
+        cmocka_unit_test(test_equal_bits_of_two_kinds_under_pressure),
         cmocka_unit_test(test_open_groups_and_guesses),
         cmocka_unit_test(test_a_rank_that_dies_ends_the_engine),
         cmocka_unit_test(test_a_rank_that_stands_still_ends_the_engine),
