@@ -18,8 +18,8 @@ extern "C" {
 struct kernels_trial {
     bool no_early;  /* no kernel starts before the one before it has ended */
     bool no_graphs; /* every step launches its kernels one by one */
-    /* kernels stage as little as possible: attention one block of keys, linear layers of few rows
-     * two pairs of parts */
+    /* kernels stage as little as possible: attention one block of keys, linear layers two pairs of
+     * parts */
     bool few_stages;
     bool all_carveout; /* multiprocessors give their whole first-level cache to shared memory */
 };

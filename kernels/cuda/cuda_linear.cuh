@@ -70,6 +70,7 @@ struct linear_call {
     const float *scales;        /* [rows] */
     float *partials;            /* [segment][rows][columns], where blocks share the segments */
     uint32_t segments_each;     /* of one block, where blocks share them */
+    uint32_t stages;            /* of cuda_linear_tile: 2 or TILE_STAGES */
     bool accumulate;
 };
 

@@ -21,7 +21,11 @@
  * order. 8B, 64 rows, 4,096 outputs: 32 blocks of 8 segments each; 8.4 MB are written to and read
  * from the second-level cache beside 34 MB of weights. */
 
-enum { TILE_STAGES = 3, TILE_TILES = LINEAR_TILE_OUTPUTS / CUDA_WEIGHT_TILE };
+enum {
+    TILE_STAGES = 3,
+    TILE_STAGES_LEAST = 2,
+    TILE_TILES = LINEAR_TILE_OUTPUTS / CUDA_WEIGHT_TILE
+};
 
 /* Offsets in a stage: codes [tile], factors [tile], inputs [row tile], sums [row]. */
 template <int F, int RT>
@@ -129,6 +133,15 @@ static __device__ void tile_part(const struct linear_call *call, const struct li
     }
 }
 
+/* Ends the copies of a stage. With fewer stages than all, an empty group follows, so that the wait
+ * for all groups but the last TILE_STAGES - 2 leaves no copy under way. */
+static __device__ __forceinline__ void tile_fetched(uint32_t stages)
+{
+    cuda_machine_copied();
+    if (stages < TILE_STAGES)
+        cuda_machine_copied();
+}
+
 /* Warps are [8 ÷ M tiles of outputs][RT ÷ N tiles of rows]. */
 template <int F, int RT, int M, int N>
 __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct linear_call call)
@@ -149,23 +162,23 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct l
     place.row_tile = blockIdx.x * RT;
     const bool is_idle =
         place.tile + m0 >= place.matrix->tiles || (place.row_tile + n0) * 8 >= call.rows;
-    for (uint32_t s = 0; s + 1 < TILE_STAGES; s++) {
+    for (uint32_t s = 0; s + 1 < call.stages; s++) {
         if (first + s < end)
             tile_fetch<F, RT>(&call, &place, first + s, ring + s * at::BYTES);
-        cuda_machine_copied();
+        tile_fetched(call.stages);
     }
     for (uint32_t pair = first, now = 0; pair < end; pair++) {
-        const uint32_t ahead = pair + TILE_STAGES - 1;
+        const uint32_t ahead = pair + call.stages - 1;
         cuda_machine_copied_wait<TILE_STAGES - 2>();
         /* all threads' copies are complete; all threads have left the stage before */
         __syncthreads();
         if (ahead < end)
             tile_fetch<F, RT>(&call, &place, ahead,
-                              ring + (now == 0 ? TILE_STAGES - 1 : now - 1) * at::BYTES);
-        cuda_machine_copied();
+                              ring + (now == 0 ? call.stages - 1 : now - 1) * at::BYTES);
+        tile_fetched(call.stages);
         if (!is_idle)
             tile_multiply<F, RT, M, N>(ring + now * at::BYTES, m0, n0, total);
-        now = now + 1 == TILE_STAGES ? 0 : now + 1;
+        now = now + 1 == call.stages ? 0 : now + 1;
         if ((pair + 1) % call.segment != 0 && pair + 1 != call.pairs)
             continue;
 #pragma unroll
@@ -229,9 +242,10 @@ static void tile_launch(struct cuda_backend *backend, const struct linear_call *
                                                backend->options.split_bytes);
     split.segments_each = (segments + splits - 1) / splits;
     split.partials = splits > 1 ? backend->partials : NULL;
+    split.stages = backend->options.trial.few_stages ? TILE_STAGES_LEAST : TILE_STAGES;
     cuda_backend_launch_early(backend, "linear", dim3(row_blocks, blocks, splits), LINEAR_THREADS,
                               k_linear_tile_cuda<F, RT, M, N>, split,
-                              TILE_STAGES * tile_stage<F, RT>::BYTES);
+                              split.stages * tile_stage<F, RT>::BYTES);
     if (splits > 1)
         cuda_backend_launch_early(
             backend, "linear",

@@ -223,15 +223,36 @@ static void check_together(uint32_t id, uint32_t other)
     free(x);
 }
 
-/* Rows one by one, a few together and many together, and without sharing segments over blocks, have
- * equal bits. */
+enum { BITS_ROWS = 70 };
+
+/* Compares the last `rows` of `all` with the same rows computed by a backend that does not share
+ * segments over blocks. */
+static double compare_unsplit(const struct kernels_trial *trial, const struct weight *weight,
+                              const float *x, const float *bias, const float *all, uint32_t rows)
+{
+    const struct cuda_backend_options whole = {
+        .rows_max = BITS_ROWS, .cols_max = PARITY_COLS_MAX, .tables_max = 1, .trial = *trial};
+    const size_t first = BITS_ROWS - rows;
+    const size_t bytes = (size_t)rows * weight->rows * sizeof *all;
+    struct cuda_backend *unsplit;
+    float *part = parity_host(bytes);
+    parity_must(cuda_backend_open(&unsplit, &whole), "open");
+    run_linear(unsplit, weight, x + first * weight->cols, rows, bias, part, false);
+    cuda_backend_close(unsplit);
+    const double same = parity_same(part, all + first * weight->rows, bytes);
+    free(part);
+    return same;
+}
+
+/* Rows one by one, a few together and many together, without sharing segments over blocks, and with
+ * few stages, have equal bits. */
 static void check_linear_bits(const struct tensor *tensor, const struct weight *weight)
 {
-    enum { ROWS = 70 };
+    enum { ROWS = BITS_ROWS };
     static const uint32_t cuts[] = {1, 7, 9, 16, 17, 33, 64};
-    const struct cuda_backend_options whole = {
-        .rows_max = ROWS, .cols_max = PARITY_COLS_MAX, .tables_max = 1};
-    struct cuda_backend *unsplit;
+    static const uint32_t staged[] = {9, 30, 40, ROWS}; /* of each kernel */
+    const struct kernels_trial plain = {0};
+    const struct kernels_trial few = {.few_stages = true};
     const uint32_t cols = weight->cols;
     float *x = parity_randoms((size_t)ROWS * cols, 1);
     float *all = parity_host((size_t)ROWS * weight->rows * sizeof *all);
@@ -239,10 +260,9 @@ static void check_linear_bits(const struct tensor *tensor, const struct weight *
     float *bias = parity_randoms(weight->rows, 1);
     double worst = 0;
     run_linear(parity.device, weight, x, ROWS, bias, all, false);
-    parity_must(cuda_backend_open(&unsplit, &whole), "open");
-    run_linear(unsplit, weight, x, ROWS, bias, part, false);
-    worst = parity_same(part, all, (size_t)ROWS * weight->rows * sizeof *part);
-    cuda_backend_close(unsplit);
+    worst = compare_unsplit(&plain, weight, x, bias, all, ROWS);
+    for (size_t i = 0; (cols == 256 || parity.is_large) && i < sizeof staged / sizeof *staged; i++)
+        worst = fmax(worst, compare_unsplit(&few, weight, x, bias, all, staged[i]));
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         const uint32_t first = ROWS - cuts[c];
         run_linear(parity.device, weight, x + (size_t)first * cols, cuts[c], bias, part, false);
