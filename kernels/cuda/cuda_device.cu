@@ -21,7 +21,11 @@ extern "C" const char *cuda_device_why(void)
 {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    return error == cudaSuccess ? "the driver reports no device" : cudaGetErrorString(error);
+    if (error != cudaSuccess)
+        return cudaGetErrorString(error);
+    return count == 0 ? "the driver reports no device"
+                      : "the driver reports devices that are older than sm_80, or for which this "
+                        "build has no code";
 }
 
 /* Selects a device and frees nothing on it, which creates its context. */

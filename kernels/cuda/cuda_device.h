@@ -25,7 +25,8 @@ extern "C" {
 
 /* Returns the number of devices; 0 without a driver. */
 int cuda_device_count(void);
-/* Returns the driver's reason why cuda_device_count is 0. */
+/* Returns the driver's reason why cuda_device_count is 0, or why no device that it reports is used.
+ */
 const char *cuda_device_why(void);
 /* Makes the driver open all that it needs of device `index`; ignores failures. */
 void cuda_device_prepare(int index);

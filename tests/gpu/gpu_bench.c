@@ -9,15 +9,15 @@
  *     --TRIAL a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
  * Each figure is the best of five runs of many calls in a row. The weights or pages together exceed
  * the device's caches, except for one stream's. Bytes are those that must be read, each once. Ends
- * with 0, 1, or NO_DEVICE (77). */
+ * with 0, 1, or 77 without a device. */
 #include "tests/gpu/gpu_bench.h"
 
 #include <stdarg.h>
 
-#include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/gpu_data.h"
+#include "tests/gpu/gpu_device.h"
 
-enum { NO_DEVICE = 77, CALLS = 40, RUNS = 5, ROWS_MAX = 2048, TABLES_MAX = 1 << 16 };
+enum { CALLS = 40, RUNS = 5, ROWS_MAX = 2048, TABLES_MAX = 1 << 16 };
 
 struct gpu_bench gpu_bench = {.rng = {.seed = 8}};
 static FILE *json;
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
                                    "[--no-early] [--no-graphs] [--few-stages] [--carveout]\n"),
                    2;
     if (cuda_device_count() == 0)
-        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
+        return gpu_device_missing();
     const bool has_run = run(only);
     if (json != NULL && fclose(json) != 0)
         return fprintf(stderr, "gpu_bench: the figures were not written\n"), 1;

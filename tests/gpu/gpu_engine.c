@@ -17,6 +17,7 @@
 #include "engine/engine_show.h"
 #include "kernels/kernels.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_device.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/step_schedule.h"
 
@@ -24,7 +25,7 @@
 #include "tests/kit/simt/simt.h"
 #endif
 
-enum { NO_DEVICE = 77, REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1000 };
+enum { REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1000 };
 
 /* Bound of log-probabilities: halves where `ref` has floats, over two layers of width 64. */
 static const float LOGPROB_BOUND = 0.05f;
@@ -380,7 +381,7 @@ int main(int argc, char **argv)
 {
     is_large = argc > 1 && strcmp(argv[1], "--large") == 0;
     if (!kernels_can_run("cuda"))
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return gpu_device_missing();
     step_world_isa = "cuda";
     engine_run_type = TENSOR_TYPE_f16;
     if (argc > 1 && strcmp(argv[1], "--errors") == 0)

@@ -15,12 +15,12 @@
 #include "kernels/kernels_step.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_data.h"
+#include "tests/gpu/gpu_device.h"
 #if BANYAN_SIMT
 #include "tests/kit/simt/simt.h"
 #endif
 
 enum {
-    NO_DEVICE = 77,
     ROWS_MAX = 16,
     EXPERTS = 12,
     USED = 3,
@@ -185,7 +185,7 @@ int main(void)
     struct rng rng = {.seed = 22};
     uint64_t replays = 0;
     if (cuda_ops.count() == 0)
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return gpu_device_missing();
     open_side(&eager, false);
     open_side(&graphed, true);
     for (uint32_t step = 0; step < STEPS; step++) {

@@ -15,13 +15,13 @@
 #include "kernels/cuda/cuda_plan.h"
 #include "kernels/kernels_step.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_device.h"
 #include "tests/kit/llama_file.h"
 #if BANYAN_SIMT
 #include "tests/kit/simt/simt.h"
 #endif
 
 enum {
-    NO_DEVICE = 77,
     LOGIT_ROWS_MAX = 23,
     SEQUENCES = LOGIT_ROWS_MAX,
     PAGES_EACH = 5, /* of 64 tokens: two segments of keys */
@@ -306,7 +306,7 @@ int main(void)
     shape.vocab = VOCAB;
     shape.context = TOKENS;
     if (cuda_ops.count() == 0)
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return gpu_device_missing();
     check_heads(shape);
     struct gguf *gguf = make_file(&shape);
     check_steps(gguf);

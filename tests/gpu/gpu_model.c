@@ -5,18 +5,18 @@
  * are within a bound, and that greedy tokens are equal wherever ref's two best differ by more than
  * that bound. A text whose pages went to pinned memory and came back to other pages continues with
  * equal bits; so does one computed in other chunks, beside other texts. Ends with 0, 1, or
- * NO_DEVICE (77). */
+ * 77 without a device. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/base/rng.h"
-#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/kernels.h"
+#include "tests/gpu/gpu_device.h"
 
-enum { NO_DEVICE = 77, LAYERS = 2, PAGE_TOKENS = 64, ROWS_MAX = 128, PAGES = 16, PAGES_EACH = 3 };
+enum { LAYERS = 2, PAGE_TOKENS = 64, ROWS_MAX = 128, PAGES = 16, PAGES_EACH = 3 };
 enum { PROMPT = 70, STEPS = 8, TEXTS = 3 };
 
 struct shape {
@@ -496,7 +496,7 @@ int main(int argc, char **argv)
     const bool is_large = argc > 1 && strcmp(argv[1], "--large") == 0;
     bool is_well = true;
     if (cuda_device_count() == 0)
-        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
+        return gpu_device_missing();
     must(cuda_backend_open(&device, &(struct cuda_backend_options){.rows_max = ROWS_MAX,
                                                                    .cols_max = 14336,
                                                                    .tables_max = 64,

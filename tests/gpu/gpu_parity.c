@@ -8,19 +8,19 @@
  *     --cut    simulated kernels only: sums inside a matrix instruction are truncated at this many
  *              binary places below their greatest term, as a device truncates them
  * Prints one line for each operation and shape: worst error ÷ bound. Ends with 0, with 1 when one
- * is above its bound, or with NO_DEVICE (77). Linked with kernels/cuda for a device, or with
+ * is above its bound, or with 77 without a device. Linked with kernels/cuda for a device, or with
  * tests/kit/simt, which runs the same kernels on the processor. */
 #include "tests/gpu/gpu_parity.h"
 
 #include <stdarg.h>
 
-#include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/gpu_data.h"
+#include "tests/gpu/gpu_device.h"
 #if BANYAN_SIMT
 #include "tests/kit/simt/simt.h"
 #endif
 
-enum { NO_DEVICE = 77, SPLIT_BYTES = 64 << 20, RESULTS_MAX = 2048 };
+enum { SPLIT_BYTES = 64 << 20, RESULTS_MAX = 2048 };
 
 static struct result {
     char name[64];
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
                    2;
     }
     if (cuda_device_count() == 0)
-        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
+        return gpu_device_missing();
     run(only);
     for (uint32_t i = 0; i < result_count; i++)
         above += !(results[i].worst <= 1);

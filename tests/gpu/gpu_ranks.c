@@ -17,13 +17,14 @@
 #include "engine/ranks/rank_follow.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_step.h"
+#include "tests/gpu/gpu_device.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/rank_group.h"
 #if BANYAN_SIMT
 #include "tests/kit/simt/simt.h"
 #endif
 
-enum { RANKS = 2, ROWS = 5, COLS = 3001, PROMPT = 90, TOKENS = 12, REQUESTS = 3, NO_DEVICE = 77 };
+enum { RANKS = 2, ROWS = 5, COLS = 3001, PROMPT = 90, TOKENS = 12, REQUESTS = 3 };
 
 /* Sums in another order, and halves in between. */
 static const double logprob_most = 0.05;
@@ -240,14 +241,17 @@ static int compare(void)
     return 0;
 }
 
-/* Asks in a child process: after asking for a device, a process must not fork. */
-static bool has_device(void)
+/* Asks in a child process, since a process must not fork after asking for a device. Returns 0, or
+ * the exit status without a device, which has been said. */
+static int ask_device(void)
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(kernels_can_run("cuda") ? 0 : 1);
-    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        exit(kernels_can_run("cuda") ? 0 : gpu_device_missing());
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return 1;
+    return WEXITSTATUS(status);
 }
 
 static int run_operations(struct rank_group *group)
@@ -313,13 +317,12 @@ int main(int argc, char **argv)
 #else
     (void)argc;
 #endif
-    if (!has_device()) {
-        printf("no CUDA device\n");
-        return NO_DEVICE;
-    }
+    int code = ask_device();
+    if (code != 0)
+        return code;
     shape.type = 1; /* F16 */
     engine_run_write_model(&shape, model_path, sizeof model_path);
-    const int code = run();
+    code = run();
     unlink(model_path);
     return code;
 }

@@ -16,6 +16,7 @@
 #include "kernels/kernels.h"
 #include "kernels/kernels_prepare.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_device.h"
 #include "tests/gpu/gpu_pair.h"
 #include "tests/kit/engine_run.h"
 
@@ -78,10 +79,8 @@ static void run(void)
 /* The child ends without cleaning up: it may not remove anything by path. */
 static void child(const char *model)
 {
-    if (!kernels_can_run("cuda")) {
-        printf("no CUDA device here\n");
-        exit(NOT_HERE);
-    }
+    if (!kernels_can_run("cuda"))
+        exit(gpu_device_missing());
     confine(model);
     run();
     fflush(stdout);

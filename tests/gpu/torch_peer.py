@@ -307,7 +307,7 @@ def main():
     parser.add_argument("--tiny", action="store_true")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device")
+        print("no CUDA device: PyTorch reports none")
         return 77
     figures = Figures(options.json, options.limit)
     shape = SHAPES["tiny" if options.tiny else "8b"]
