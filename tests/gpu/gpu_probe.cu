@@ -17,6 +17,7 @@
 
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/types/half.h"
+#include "tests/gpu/gpu_wgmma.h"
 #ifdef BANYAN_CUBLAS
 #include <cublasLt.h>
 #endif
@@ -71,25 +72,25 @@ static __device__ uint32_t probe_two(const uint16_t *at)
     return *(const uint32_t *)at;
 }
 
-/* Loads the A side of an m16n8k16, or of a warp's 16 rows of a wgmma. */
+/* Loads the A side of an m16n8k16 or of a wgmma, from `row` on. */
 static __device__ void probe_a(const struct probe_call *call, uint32_t row, uint32_t k, uint32_t *a)
 {
-    const uint32_t lane = threadIdx.x % 32;
-    const uint16_t *at = call->a + (size_t)(row + lane / 4) * call->inputs + k + lane % 4 * 2;
-    a[0] = probe_two(at);
-    a[1] = probe_two(at + (size_t)8 * call->inputs);
-    a[2] = probe_two(at + 8);
-    a[3] = probe_two(at + (size_t)8 * call->inputs + 8);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct gpu_wgmma_place place = gpu_wgmma_of_a(threadIdx.x, i);
+        a[i] = probe_two(call->a + (size_t)(row + place.row) * call->inputs + k + place.column);
+    }
 }
 
-/* Stores a lane's four sums of 16 outputs × 8 columns. */
+/* Stores a thread's sums: 4 of an m16n8k16, N / 2 of a wgmma. */
+template <int COUNT>
 static __device__ void probe_store(const struct probe_call *call, uint32_t row, uint32_t column,
                                    const float *sum)
 {
-    const uint32_t lane = threadIdx.x % 32;
-    for (uint32_t i = 0; i < 4; i++)
-        call->out[(size_t)(column + lane % 4 * 2 + i % 2) * call->outputs + row + lane / 4 +
-                  i / 2 * 8] = sum[i];
+#pragma unroll
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const struct gpu_wgmma_place place = gpu_wgmma_of_sum(threadIdx.x, i);
+        call->out[(size_t)(column + place.column) * call->outputs + row + place.row] = sum[i];
+    }
 }
 
 __global__ void k_probe_chain_cuda(struct probe_call call)
@@ -108,17 +109,14 @@ __global__ void k_probe_chain_cuda(struct probe_call call)
         else
             cuda_machine_mma_f16(sum, a, b);
     }
-    probe_store(&call, row, column, sum);
+    probe_store<4>(&call, row, column, sum);
 }
 
 /* --- wgmma: four warps compute 64 outputs × N columns --- */
 
-/* Shared memory holds core matrices of 8 rows × 16 bytes. The two of a row's inputs are side by
- * side: 128 bytes to the next along the inputs, 256 to the next eight rows. No swizzle. */
 static __device__ uint64_t probe_descriptor(const void *shared)
 {
-    const uint64_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    return (at & 0x3ffff) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
+    return gpu_wgmma_descriptor((uint32_t)__cvta_generic_to_shared(shared));
 }
 
 static __device__ void probe_stage(const uint16_t *from, uint32_t rows, uint32_t inputs, uint32_t k,
@@ -127,8 +125,7 @@ static __device__ void probe_stage(const uint16_t *from, uint32_t rows, uint32_t
     for (uint32_t i = threadIdx.x; i < rows * PROBE_STEP; i += blockDim.x) {
         const uint32_t row = i / PROBE_STEP;
         const uint32_t in = i % PROBE_STEP;
-        *(uint16_t *)(to + row / 8 * 256 + in / 8 * 128 + row % 8 * 16 + in % 8 * 2) =
-            from[(size_t)row * inputs + k + in];
+        *(uint16_t *)(to + gpu_wgmma_staged(row, in)) = from[(size_t)row * inputs + k + in];
     }
 }
 
@@ -201,11 +198,10 @@ __global__ void __launch_bounds__(128, 1) k_probe_wgmma_cuda(struct probe_call c
 {
     __shared__ __align__(256) unsigned char staged_a[PROBE_OUTPUTS * PROBE_STEP * 2];
     __shared__ __align__(256) unsigned char staged_b[N * PROBE_STEP * 2];
-    const uint32_t row = threadIdx.x / 32 * 16;
     float sum[N / 2] = {};
     for (uint32_t k = 0; k < call.inputs; k += PROBE_STEP) {
         uint32_t a[4];
-        probe_a(&call, row, k, a);
+        probe_a(&call, 0, k, a);
         __syncthreads();
         probe_stage(call.a, PROBE_OUTPUTS, call.inputs, k, staged_a);
         probe_stage(call.b, N, call.inputs, k, staged_b);
@@ -219,8 +215,7 @@ __global__ void __launch_bounds__(128, 1) k_probe_wgmma_cuda(struct probe_call c
         for (uint32_t i = 0; i < N / 2; i++) /* no sum is read before the wait */
             asm volatile("" : "+f"(sum[i])::"memory");
     }
-    for (uint32_t column = 0; column < N; column += 8)
-        probe_store(&call, row, column, sum + column / 2);
+    probe_store<N / 2>(&call, 0, 0, sum);
 }
 
 /* --- host side --- */
