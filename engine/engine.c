@@ -642,6 +642,47 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 /* --- requests --- */
 
+/* Whether the prompt ends with the mark that opens reasoning, and white space at most. */
+static bool submit_in_reasoning(const struct engine *engine, const struct ticket *ticket)
+{
+    enum { TAIL_BYTES = 2 * ANSWER_MARK_BYTES };
+    const char *mark = engine->answer.format->marks[ANSWER_REASON_OPEN];
+    char tail[TAIL_BYTES];
+    size_t from = TAIL_BYTES;
+    if (!engine->answer.has_reasoning || mark == NULL)
+        return false;
+    for (uint32_t i = ticket->prompt_count; i > 0 && from > 0; i--) {
+        struct slice bytes = vocab_bytes(engine->vocab, ticket->prompt[i - 1]);
+        while (bytes.length > 0 && from > 0) {
+            char byte = bytes.bytes[--bytes.length];
+            bool is_blank = byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+            if (!is_blank || from < TAIL_BYTES)
+                tail[--from] = byte;
+        }
+    }
+    const size_t length = strlen(mark);
+    return TAIL_BYTES - from >= length && memcmp(tail + TAIL_BYTES - length, mark, length) == 0;
+}
+
+#if BANYAN_TEXT
+/* Where the prompt has opened reasoning, the grammar of calls goes on behind that mark. */
+static enum status submit_open_reasoning(struct engine *engine, struct ticket *ticket)
+{
+    const struct engine_constraint *constraint = &ticket->asked.constraint;
+    const struct answer_model *answer = &engine->answer;
+    if (!constraint->is_set || !constraint->is_calls || !submit_in_reasoning(engine, ticket))
+        return STATUS_OK;
+    const uint32_t token = answer->tokens[ANSWER_REASON_OPEN];
+    const struct slice text = slice_of(answer->format->marks[ANSWER_REASON_OPEN]);
+    for (uint32_t i = 0; i < ticket->asked.choices; i++) {
+        struct guard *guard = &ticket->guards[i];
+        if (!(token != VOCAB_NONE ? guard_take(guard, token) : guard_begin(guard, text)))
+            FAIL(STATUS_INVALID_GRAMMAR, "the grammar of calls has no place for reasoning");
+    }
+    return STATUS_OK;
+}
+#endif
+
 /* Makes the prompt's tokens and checks the request, on the calling thread. */
 static enum status submit_prepare(struct engine *engine, uint32_t slot)
 {
@@ -665,7 +706,8 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     if (status == STATUS_LIMIT)
         return ticket_fail_context(ticket, engine->context);
     TRY(status);
-    return ticket_take_prompt(&engine->tickets, slot, ids, count, engine->context);
+    TRY(ticket_take_prompt(&engine->tickets, slot, ids, count, engine->context));
+    return submit_open_reasoning(engine, ticket);
 #else
     (void)ids, (void)count;
     FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
@@ -818,28 +860,6 @@ static void next_event_clear(struct engine_event *out)
     out->note.message[0] = '\0';
 }
 
-/* Whether the prompt ends with the mark that opens reasoning, and white space at most. */
-static bool next_event_in_reasoning(const struct engine *engine, const struct ticket *ticket)
-{
-    enum { TAIL_BYTES = 2 * ANSWER_MARK_BYTES };
-    const char *mark = engine->answer.format->marks[ANSWER_REASON_OPEN];
-    char tail[TAIL_BYTES];
-    size_t from = TAIL_BYTES;
-    if (!engine->answer.has_reasoning || mark == NULL)
-        return false;
-    for (uint32_t i = ticket->prompt_count; i > 0 && from > 0; i--) {
-        struct slice bytes = vocab_bytes(engine->vocab, ticket->prompt[i - 1]);
-        while (bytes.length > 0 && from > 0) {
-            char byte = bytes.bytes[--bytes.length];
-            bool is_blank = byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-            if (!is_blank || from < TAIL_BYTES)
-                tail[--from] = byte;
-        }
-    }
-    const size_t length = strlen(mark);
-    return TAIL_BYTES - from >= length && memcmp(tail + TAIL_BYTES - length, mark, length) == 0;
-}
-
 bool engine_has_failed(const struct engine *engine)
 {
     return atomic_load(&engine->step.is_failed);
@@ -883,7 +903,7 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     out->is_mark = record->is_mark;
     out->finish = record->finish;
     if (record->kind == ENGINE_EVENT_START) {
-        out->is_in_reasoning = ticket->asked.wants_marks && next_event_in_reasoning(engine, ticket);
+        out->is_in_reasoning = ticket->asked.wants_marks && submit_in_reasoning(engine, ticket);
         out->report.prompt_tokens = ticket->prompt_count;
         out->report.queue_us = ticket->queue_us;
         out->report.cached_tokens = atomic_load(&ticket->shown_cached);

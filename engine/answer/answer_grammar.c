@@ -423,25 +423,31 @@ static grammar_symbol calls_list(struct calls *calls, grammar_symbol first, gram
     return list;
 }
 
-/* Reasoning that comes first; the prompt may have opened it. */
+/* Reasoning that comes first. Where the prompt has opened it, the engine has given the mark to the
+ * grammar's runs. */
 static grammar_symbol behind_reasoning(struct calls *calls, grammar_symbol answer)
 {
     if (!calls->model->has_reasoning)
         return answer;
-    grammar_symbol reasoning;
-    if (mark_is_token(calls, ANSWER_REASON_CLOSE)) {
-        grammar_symbol text = grammar_optional(calls->builder, lexeme(calls, calls->any));
-        grammar_symbol open =
-            mark_is_token(calls, ANSWER_REASON_OPEN)
-                ? grammar_optional(calls->builder, mark_of(calls, ANSWER_REASON_OPEN))
-                : grammar_sequence(calls->builder, NULL, 0);
-        reasoning = row(calls, open, text, mark_of(calls, ANSWER_REASON_CLOSE));
-    } else {
-        regex_node_id close = text_of(calls, calls->model->format->marks[ANSWER_REASON_CLOSE]);
-        regex_node_id text = without_mark(calls, regex_cat(calls->pool, calls->any, close));
-        reasoning = grammar_lexeme(calls->builder, text, GRAMMAR_LAZY);
-    }
-    const grammar_symbol symbols[] = {grammar_optional(calls->builder, reasoning), answer};
+    regex_node_id close = REGEX_EMPTY;
+    regex_node_id open = REGEX_EMPTY;
+    if (!mark_is_token(calls, ANSWER_REASON_OPEN))
+        open = regex_cat(calls->pool, calls->blanks,
+                         text_of(calls, calls->model->format->marks[ANSWER_REASON_OPEN]));
+    if (!mark_is_token(calls, ANSWER_REASON_CLOSE))
+        close = text_of(calls, calls->model->format->marks[ANSWER_REASON_CLOSE]);
+    grammar_symbol text =
+        close == REGEX_EMPTY
+            ? grammar_optional(calls->builder, lexeme(calls, calls->any))
+            : grammar_lexeme(calls->builder,
+                             without_mark(calls, regex_cat(calls->pool, calls->any, close)),
+                             GRAMMAR_LAZY);
+    const grammar_symbol reasoning[] = {
+        open == REGEX_EMPTY ? mark_of(calls, ANSWER_REASON_OPEN) : lexeme(calls, open), text,
+        close == REGEX_EMPTY ? mark_of(calls, ANSWER_REASON_CLOSE)
+                             : grammar_sequence(calls->builder, NULL, 0)};
+    const grammar_symbol symbols[] = {
+        grammar_optional(calls->builder, grammar_sequence(calls->builder, reasoning, 3)), answer};
     return grammar_sequence(calls->builder, symbols, 2);
 }
 

@@ -19,6 +19,12 @@ enum status guard_make(struct guard *guard, struct grammar *grammar, struct toke
     return STATUS_OK;
 }
 
+bool guard_begin(struct guard *guard, struct slice text)
+{
+    guard->is_broken = !grammar_run_commit_bytes(guard->run, text);
+    return !guard->is_broken;
+}
+
 void guard_free(struct guard *guard)
 {
     grammar_run_free(guard->run);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "config/base/limits_grammar.h"
-#include "config/base/status.h"
+#include "config/base/slice.h"
 
 struct grammar;
 struct grammar_run;
@@ -35,6 +35,9 @@ struct guard {
 /* Begins before the first token; takes a reference of the grammar. The classes, with their trie,
  * must outlive the guard. NO_MEMORY, LIMIT. */
 enum status guard_make(struct guard *guard, struct grammar *grammar, struct token_classes *classes);
+/* Text of the answer that the prompt has written already. False when the grammar does not allow it
+ * at its beginning: then the guard is broken. */
+bool guard_begin(struct guard *guard, struct slice text);
 void guard_free(struct guard *guard);
 
 /* Takes the token that was sampled under the mask, which is not ready from here on. False when a

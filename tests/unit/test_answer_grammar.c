@@ -228,6 +228,7 @@ static void test_reasoning_comes_first(void **state)
                      STATUS_OK);
     assert_true(accepts(&model, grammar, "<think>hm</think>\n" CALL("f", "{\"n\":1}")));
     assert_true(accepts(&model, grammar, CALL("f", "{\"n\":1}")));
+    assert_false(accepts(&model, grammar, "hm</think>\n" CALL("f", "{\"n\":1}")));
     assert_false(accepts(&model, grammar, "<think>hm</think>\n"));
     grammar_drop(grammar);
     /* Beside text it may come, too, where its marks are control tokens. */
@@ -236,7 +237,7 @@ static void test_reasoning_comes_first(void **state)
     assert_int_equal(compile(&model, ANSWER_CHOICE_AUTO, true, schema, true, &grammar, &error),
                      STATUS_OK);
     assert_true(accepts(&model, grammar, "[THINK]hm[/THINK]So.[TOOL_CALLS]f[ARGS]{\"n\":1}"));
-    assert_true(accepts(&model, grammar, "hm[/THINK]So."));
+    assert_false(accepts(&model, grammar, "hm[/THINK]So."));
     assert_true(accepts(&model, grammar, "So."));
     grammar_drop(grammar);
     assert_int_equal(compile(&model, ANSWER_CHOICE_NONE, true, schema, true, &grammar, &error),

@@ -87,11 +87,29 @@ static void test_broken(void **state)
     grammar_drop(grammar);
 }
 
+/* What the prompt has written comes first. */
+static void test_begun_by_the_prompt(void **state)
+{
+    (void)state;
+    struct grammar *grammar = grammar_make("abc");
+    struct guard guard;
+    assert_int_equal(guard_make(&guard, grammar, classes), STATUS_OK);
+    assert_true(guard_begin(&guard, SLICE("a")));
+    assert_true(guard_take(&guard, 1));
+    assert_int_equal(grammar_mask_make(guard.run, LIMIT_GRAMMAR_MASK_FUEL, guard.mask),
+                     GRAMMAR_MASK_DONE);
+    assert_int_equal(guard.mask[0], 1 << 2);
+    assert_false(guard_begin(&guard, SLICE("x")));
+    guard_free(&guard);
+    grammar_drop(grammar);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_to_the_end),
         cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_begun_by_the_prompt),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
