@@ -47,6 +47,7 @@
 #define LIMIT_GRAMMAR_RUN_BYTES (256 * 1024)
 #define LIMIT_GRAMMAR_BACK      32 /* tokens that a run can take back: drafts of one step */
 #define LIMIT_GRAMMAR_ROW_ITEMS 4096
+#define LIMIT_GRAMMAR_TEXTS     2048  /* items of lists whose items all differ: 32 KiB */
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
 /* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */
 #define LIMIT_GRAMMAR_MASK_FUEL     50000

@@ -165,7 +165,7 @@ struct grammar_fuel *grammar_builder_fuel(struct grammar_builder *builder)
 
 static uint64_t lexeme_hash(regex_node_id regex, enum grammar_end end)
 {
-    return hash_mix64((uint64_t)regex << 1 | (uint64_t)end);
+    return hash_mix64((uint64_t)regex << 2 | (uint64_t)end);
 }
 
 static void put_bucket(struct grammar_builder *builder, uint32_t index)
@@ -545,6 +545,12 @@ static bool is_counted(const struct grammar_builder *builder, grammar_symbol sym
            rule_at(builder, grammar_index_of(symbol))->is_counted;
 }
 
+static bool is_new(const struct grammar_builder *builder, grammar_symbol symbol)
+{
+    return grammar_kind_of(symbol) == GRAMMAR_LEXEME &&
+           lexeme_at(builder, grammar_index_of(symbol))->end == GRAMMAR_NEW;
+}
+
 /* A rule with one alternative of one symbol stands for that symbol. A counted rule is not replaced,
  * because the count that it gets is that of its use. */
 static void find_aliases(struct compilation *c)
@@ -650,6 +656,8 @@ static void put_alternative(struct compilation *c, struct grammar *grammar, uint
         grammar_symbol symbol = meaning_of(c, use->symbol);
         if (grammar->passing != NULL && is_counted(c->builder, symbol))
             grammar->passing[grammar->dot_count] = (struct grammar_passing){use->value, use->pass};
+        if (grammar->passing != NULL && is_new(c->builder, symbol))
+            grammar->passing[grammar->dot_count].pass = GRAMMAR_PASS_LIST;
         grammar->dots[grammar->dot_count++] = final_symbol(c, symbol);
     }
     grammar->dots[grammar->dot_count++] = grammar_symbol_of(GRAMMAR_END, rule);
@@ -701,7 +709,8 @@ static enum status make_lexer(struct compilation *c, struct grammar *grammar)
         if (c->lexeme[i] != NONE) {
             const struct lexeme *lexeme = lexeme_at(c->builder, i);
             lexemes[c->lexeme[i]] =
-                (struct lexer_lexeme){lexeme->regex, lexeme->end == GRAMMAR_LAZY};
+                (struct lexer_lexeme){lexeme->regex, lexeme->end != GRAMMAR_GREEDY};
+            grammar->has_lists |= lexeme->end == GRAMMAR_NEW;
         }
     grammar->lexeme_count = c->lexeme_count;
     enum status status = lexer_new(c->builder->regexes, lexemes, c->lexeme_count, &grammar->lexer);

@@ -78,6 +78,15 @@ grammar_symbol grammar_repeat(struct grammar_builder *builder, grammar_symbol sy
  * number is known when a rule is begun, so a text is refused at the first byte that breaks the
  * rule. Write lists of counted rules with the recursion on the right.
  *
+ * A list whose items all differ has a count of another sort: it stands for the texts of the items
+ * so far. `list` writes items of the lexeme `item` of kind GRAMMAR_NEW, and is begun with 0:
+ *
+ *     list  = item after(LIST)
+ *     after = "]" | if MOST(GRAMMAR_LIST_MOST(9)): "," item after(LIST)
+ *
+ * Such a lexeme stands behind a greedy one. Equal values must have equal texts, and each beginning
+ * of an item must have more ways to go on than there are items, or the text may come to a dead end.
+ *
  * A front end sees to it that each number that can come up has an alternative that can end:
  * grammar_finish looks for rules that cannot match anything, but not at their numbers.
  *

@@ -95,7 +95,11 @@ static bool may_merge(struct grammar_run *run, struct slice bytes, struct gramma
     walk->steps[nodes[top].depth] = (struct grammar_walk_step){place.state, place.row};
     for (uint32_t at = top + 1; at < end;) {
         const struct grammar_walk_step *above = &walk->steps[nodes[at].depth - 1];
-        struct grammar_place next = {.state = above->state, .row = above->row, .open = 1};
+        struct grammar_place next = {
+            .state = above->state,
+            .row = above->row,
+            .open = 1,
+            .text = grammar_run_walk_text(run, nodes, at, nodes[top].depth, &place)};
         if (left-- == 0)
             return true;
         enum grammar_rows_result result =

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,7 +63,8 @@ struct grammar {
     uint32_t alternative_count;
     uint32_t dot_count;
     uint32_t lexeme_count;
-    size_t bytes; /* of the arrays */
+    bool has_lists; /* some lexeme is a GRAMMAR_NEW */
+    size_t bytes;   /* of the arrays */
     struct regex_pool *regexes;
     struct lexer *lexer;
     struct grammar_kept *kept;
@@ -79,6 +81,7 @@ static inline uint64_t grammar_pass_count(const struct grammar *grammar, uint32_
         return count | passing->value;
     case GRAMMAR_PASS_ADD:
         return count > UINT64_MAX - passing->value ? UINT64_MAX : count + passing->value;
+    case GRAMMAR_PASS_LIST: /* grammar_rows knows the list */
     case GRAMMAR_PASS_VALUE:
         break;
     }

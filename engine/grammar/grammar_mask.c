@@ -39,7 +39,11 @@ static enum grammar_rows_result step_slowly(struct call *call, uint32_t at)
     struct grammar_walk *walk = &run->walk;
     const struct token_trie_node *node = &call->nodes[at];
     const struct grammar_walk_step *above = &walk->steps[node->depth - 1];
-    struct grammar_place place = {.row = above->row, .state = above->state, .open = 1};
+    struct grammar_place place = {.row = above->row,
+                                  .state = above->state,
+                                  .open = 1,
+                                  .text =
+                                      grammar_run_walk_text(run, call->nodes, at, 0, &run->place)};
     uint64_t before = run->rows.steps + lexer_spent(run->grammar->lexer);
     enum grammar_rows_result result = grammar_place_step(&run->rows, &place, (uint8_t)node->byte);
     spend(call, run->rows.steps + lexer_spent(run->grammar->lexer) - before);

@@ -2,7 +2,7 @@
 
 struct grammar_place grammar_place_first(const struct grammar_rows *rows)
 {
-    return (struct grammar_place){0, rows->rows[0].start, 0};
+    return (struct grammar_place){.state = rows->rows[0].start};
 }
 
 /* The place behind the row that was pushed. */
@@ -11,11 +11,13 @@ static void go_on(const struct grammar_rows *rows, struct grammar_place *place)
     place->row++;
     place->state = rows->rows[place->row].start;
     place->open = 0;
+    place->text = 0;
 }
 
 static enum grammar_rows_result end_lexeme(struct grammar_rows *rows, struct grammar_place *place)
 {
-    enum grammar_rows_result result = grammar_rows_push(rows, place->row, place->state);
+    enum grammar_rows_result result =
+        grammar_rows_push(rows, place->row, place->state, place->text);
     if (result == GRAMMAR_ROWS_OK)
         go_on(rows, place);
     return result;
@@ -40,6 +42,7 @@ enum grammar_rows_result grammar_place_step(struct grammar_rows *rows, struct gr
         return GRAMMAR_ROWS_FULL;
     place->state = next;
     place->open += place->open != UINT32_MAX;
+    place->text = grammar_place_text(place->text, byte);
     return lexer_is_lazy(lexer, next) ? end_lexeme(rows, place) : GRAMMAR_ROWS_OK;
 }
 

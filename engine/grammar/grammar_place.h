@@ -10,13 +10,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/hash.h"
 #include "engine/grammar/grammar_rows.h"
 
 struct grammar_place {
     uint32_t row;
     uint32_t state; /* of the lexer */
     uint32_t open;  /* bytes of the open lexeme, at most UINT32_MAX */
+    uint64_t text;  /* hash of these bytes; 0 for none */
 };
+
+/* The hash of a text and one more byte. */
+static inline uint64_t grammar_place_text(uint64_t text, uint8_t byte)
+{
+    return hash_mix64(text * 257 + byte + 1);
+}
 
 /* Before the first byte. */
 struct grammar_place grammar_place_first(const struct grammar_rows *rows);

@@ -12,6 +12,8 @@ enum {
     SLOTS_FIRST = 64,
     SLOTS_MAX = 4 * LIMIT_GRAMMAR_ROW_ITEMS,
     MARK_BITS = 64,
+    SEEN_BYTES = LIMIT_GRAMMAR_TEXTS * sizeof(struct grammar_seen_text) +
+                 ROWS_MAX * sizeof(struct grammar_seen_row),
 };
 
 /* A row that is being made. */
@@ -77,17 +79,27 @@ static void add(struct making *making, uint32_t dot, uint32_t row, uint64_t coun
         set_slots(making, making->rows->slot_count * 2);
 }
 
-/* Moves the dot of the items among `items` that wait for the rule with this count. */
-static void advance(struct making *making, const struct grammar_item *items, uint32_t item_count,
-                    uint32_t rule, uint64_t count)
+/* The count that an item of `row` hands to the rule behind its dot. */
+static uint64_t pass_count(struct making *making, uint32_t row, const struct grammar_item *item)
+{
+    const struct grammar_rows *rows = making->rows;
+    const struct grammar *grammar = rows->grammar;
+    if (rows->seen.rows != NULL && grammar->passing != NULL &&
+        grammar->passing[item->dot].pass == GRAMMAR_PASS_LIST)
+        return grammar_seen_after(&rows->seen, row, item->count);
+    return grammar_pass_count(grammar, item->dot, item->count);
+}
+
+/* Moves the dot of the items among `items`, of `row`, that wait for the rule with this count. */
+static void advance(struct making *making, uint32_t row, const struct grammar_item *items,
+                    uint32_t item_count, uint32_t rule, uint64_t count)
 {
     const struct grammar *grammar = making->rows->grammar;
     uint32_t symbol = grammar_symbol_of(GRAMMAR_RULE, rule);
     making->steps += item_count;
     for (uint32_t i = 0; i < item_count && !making->is_full; i++) {
         struct grammar_item item = items[i];
-        if (grammar->dots[item.dot] == symbol &&
-            grammar_pass_count(grammar, item.dot, item.count) == count)
+        if (grammar->dots[item.dot] == symbol && pass_count(making, row, &item) == count)
             add(making, item.dot + 1, item.row, item.count);
     }
 }
@@ -100,10 +112,10 @@ static void complete(struct making *making, struct grammar_item item, uint32_t r
         making->accepts = true;
     } else if (item.row == making->row) {
         making->empty++;
-        advance(making, making->items, making->count, rule, item.count);
+        advance(making, making->row, making->items, making->count, rule, item.count);
     } else {
         const struct grammar_row *began = &rows->rows[item.row];
-        advance(making, &rows->items[began->first], began->rules, rule, item.count);
+        advance(making, item.row, &rows->items[began->first], began->rules, rule, item.count);
     }
 }
 
@@ -127,7 +139,7 @@ static bool is_empty_here(struct making *making, uint32_t rule, uint64_t count)
 static void predict(struct making *making, struct grammar_item item, uint32_t rule)
 {
     const struct grammar *grammar = making->rows->grammar;
-    uint64_t count = grammar_pass_count(grammar, item.dot, item.count);
+    uint64_t count = pass_count(making, making->row, &item);
     const struct grammar_alternatives *all = &grammar->rules[rule];
     uint32_t before = making->count;
     making->steps += all->count;
@@ -147,7 +159,7 @@ static void predict(struct making *making, struct grammar_item item, uint32_t ru
 /* --- a row --- */
 
 /* Begins row `number` behind row `number` - 1. */
-static bool begin(struct making *making, struct grammar_rows *rows, uint32_t number)
+static bool begin(struct making *making, struct grammar_rows *rows, uint32_t number, uint64_t text)
 {
     uint32_t first = 0;
     if (number != 0) {
@@ -156,9 +168,11 @@ static bool begin(struct making *making, struct grammar_rows *rows, uint32_t num
     }
     rows->row_count = number; /* what was above is overwritten */
     *making = (struct making){.rows = rows, .items = rows->items + first, .row = number};
-    if (number >= ROWS_MAX || first >= ITEMS_MAX)
+    if (number >= ROWS_MAX || first >= rows->item_max)
         return false;
-    making->capacity = ITEMS_MAX - first;
+    if (rows->seen.rows != NULL)
+        grammar_seen_begin(&rows->seen, number, text);
+    making->capacity = rows->item_max - first;
     if (making->capacity > LIMIT_GRAMMAR_ROW_ITEMS)
         making->capacity = LIMIT_GRAMMAR_ROW_ITEMS;
     rows->rows[number] = (struct grammar_row){.first = first};
@@ -264,9 +278,11 @@ static bool is_among(const uint32_t *lexemes, uint32_t count, uint32_t lexeme)
 }
 
 /* Whether row `from` + 1 was made for the lexemes that end in `state`. */
-static bool is_made(const struct grammar_rows *rows, uint32_t from, uint32_t state)
+static bool is_made(const struct grammar_rows *rows, uint32_t from, uint32_t state, uint64_t text)
 {
     if (rows->row_count <= from + 1)
+        return false;
+    if (rows->seen.rows != NULL && rows->seen.rows[from + 1].text != text)
         return false;
     uint32_t reason = rows->rows[from + 1].reason;
     if (reason == state || (reason & GRAMMAR_ROWS_TOKEN) != 0)
@@ -277,15 +293,35 @@ static bool is_made(const struct grammar_rows *rows, uint32_t from, uint32_t sta
     return count == other_count && memcmp(lexemes, others, count * sizeof *lexemes) == 0;
 }
 
-enum grammar_rows_result grammar_rows_push(struct grammar_rows *rows, uint32_t from, uint32_t state)
+/* Moves the dot of an item over the lexeme that ended, unless its text has to be new and is not. */
+static void scan(struct making *making, const struct grammar_item *item)
+{
+    struct grammar_rows *rows = making->rows;
+    const struct grammar *grammar = rows->grammar;
+    if (rows->seen.rows != NULL && grammar->passing != NULL &&
+        grammar->passing[item->dot].pass == GRAMMAR_PASS_LIST) {
+        if (grammar_seen_has(&rows->seen, making->row, item->count, &making->steps))
+            return;
+        if (!grammar_seen_add(&rows->seen, making->row, item->count)) {
+            making->is_full = true;
+            return;
+        }
+    }
+    add(making, item->dot + 1, item->row, item->count);
+}
+
+enum grammar_rows_result grammar_rows_push(struct grammar_rows *rows, uint32_t from, uint32_t state,
+                                           uint64_t text)
 {
     ASSERT(from < rows->row_count);
-    if (is_made(rows, from, state))
+    const struct grammar *grammar = rows->grammar;
+    if (!lexer_is_lazy(grammar->lexer, state))
+        text = 0; /* only lexemes that end at once are compared */
+    if (is_made(rows, from, state, text))
         return GRAMMAR_ROWS_OK;
     struct making making;
-    if (!begin(&making, rows, from + 1))
+    if (!begin(&making, rows, from + 1, text))
         return GRAMMAR_ROWS_FULL;
-    const struct grammar *grammar = rows->grammar;
     const struct grammar_row *row = &rows->rows[from];
     uint32_t count;
     const uint32_t *lexemes = lexer_ends(grammar->lexer, state, &count);
@@ -295,9 +331,14 @@ enum grammar_rows_result grammar_rows_push(struct grammar_rows *rows, uint32_t f
         uint32_t symbol = grammar->dots[item->dot];
         if (grammar_kind_of(symbol) == GRAMMAR_LEXEME &&
             is_among(lexemes, count, grammar_index_of(symbol)))
-            add(&making, item->dot + 1, item->row, item->count);
+            scan(&making, item);
     }
-    return making.count != 0 ? finish(&making, state) : GRAMMAR_ROWS_NONE;
+    if (making.is_full)
+        return GRAMMAR_ROWS_FULL;
+    if (making.count != 0)
+        return finish(&making, state);
+    rows->steps += making.steps;
+    return GRAMMAR_ROWS_NONE;
 }
 
 enum grammar_rows_result grammar_rows_push_token(struct grammar_rows *rows, uint32_t from,
@@ -309,7 +350,7 @@ enum grammar_rows_result grammar_rows_push_token(struct grammar_rows *rows, uint
     if (rows->row_count > from + 1 && rows->rows[from + 1].reason == (token | GRAMMAR_ROWS_TOKEN))
         return GRAMMAR_ROWS_OK;
     struct making making;
-    if (!begin(&making, rows, from + 1))
+    if (!begin(&making, rows, from + 1, 0))
         return GRAMMAR_ROWS_FULL;
     const struct grammar_row *row = &rows->rows[from];
     uint32_t wanted = grammar_symbol_of(GRAMMAR_TOKEN, token);
@@ -329,7 +370,7 @@ enum grammar_rows_result grammar_rows_push_token(struct grammar_rows *rows, uint
 bool grammar_rows_restart(struct grammar_rows *rows)
 {
     struct making making;
-    bool has_room = begin(&making, rows, 0);
+    bool has_room = begin(&making, rows, 0, 0);
     ASSERT(has_room);
     add(&making, 0, 0, 0);
     return finish(&making, GRAMMAR_ROWS_TOKEN) == GRAMMAR_ROWS_OK;
@@ -338,15 +379,20 @@ bool grammar_rows_restart(struct grammar_rows *rows)
 enum status grammar_rows_init(struct grammar_rows *rows, const struct grammar *grammar)
 {
     size_t words = grammar->lexeme_count / MARK_BITS + 1;
-    *rows = (struct grammar_rows){.grammar = grammar};
+    bool has_seen = true;
+    *rows = (struct grammar_rows){.grammar = grammar, .item_max = ITEMS_MAX};
+    if (grammar->has_lists) {
+        rows->item_max -= (uint32_t)(SEEN_BYTES / sizeof *rows->items);
+        has_seen = grammar_seen_init(&rows->seen, ROWS_MAX);
+    }
     rows->rows = mem_alloc(ROWS_MAX * sizeof *rows->rows);
-    rows->items = mem_alloc(ITEMS_MAX * sizeof *rows->items);
+    rows->items = mem_alloc(rows->item_max * sizeof *rows->items);
     rows->slots = mem_alloc(SLOTS_MAX * sizeof *rows->slots);
     rows->marks = mem_zalloc(words, sizeof *rows->marks);
     rows->lexemes = mem_alloc(words * MARK_BITS * sizeof *rows->lexemes);
     rows->remap = mem_alloc(ROWS_MAX * sizeof *rows->remap);
     if (rows->rows == NULL || rows->items == NULL || rows->slots == NULL || rows->marks == NULL ||
-        rows->lexemes == NULL || rows->remap == NULL) {
+        rows->lexemes == NULL || rows->remap == NULL || !has_seen) {
         grammar_rows_deinit(rows);
         FAIL(STATUS_NO_MEMORY, "no memory for a grammar's rows");
     }
@@ -365,13 +411,15 @@ void grammar_rows_deinit(struct grammar_rows *rows)
     mem_free(rows->marks);
     mem_free(rows->lexemes);
     mem_free(rows->remap);
+    grammar_seen_deinit(&rows->seen);
     *rows = (struct grammar_rows){0};
 }
 
 bool grammar_rows_is_tight(const struct grammar_rows *rows, uint32_t top)
 {
     const struct grammar_row *row = &rows->rows[top];
-    return top + 1 > ROWS_MAX / 4 * 3 || row->first + row->rules + row->ends > ITEMS_MAX / 4 * 3;
+    return top + 1 > ROWS_MAX / 4 * 3 ||
+           row->first + row->rules + row->ends > rows->item_max / 4 * 3;
 }
 
 enum { DROPPED = 0, KEPT = 1 };
@@ -412,6 +460,8 @@ uint32_t grammar_rows_compact(struct grammar_rows *rows, uint32_t oldest, uint32
         row.first = used;
         used += row.rules + row.ends;
         rows->remap[i] = made;
+        if (rows->seen.rows != NULL)
+            rows->seen.rows[made] = rows->seen.rows[i];
         rows->rows[made++] = row;
     }
     rows->row_count = made;

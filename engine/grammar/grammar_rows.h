@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "engine/grammar/grammar_form.h"
+#include "engine/grammar/grammar_seen.h"
 
 /* A dotted rule: the dot, the row where the rule began, and the count that it was given. */
 struct grammar_item {
@@ -48,6 +49,8 @@ struct grammar_rows {
     const struct grammar *grammar;
     struct grammar_item *items;
     struct grammar_row *rows;
+    struct grammar_seen seen;
+    uint32_t item_max;   /* items of the arena */
     uint32_t row_count;  /* rows that are made; those beyond the place of a run may be used again */
     uint64_t steps;      /* of all rows that were made */
     uint16_t *slots;     /* finds items of the row that is being made */
@@ -63,9 +66,10 @@ enum status grammar_rows_init(struct grammar_rows *rows, const struct grammar *g
 bool grammar_rows_restart(struct grammar_rows *rows);
 void grammar_rows_deinit(struct grammar_rows *rows);
 
-/* Makes row `from` + 1, for the lexemes that end in lexer state `state`. */
-enum grammar_rows_result grammar_rows_push(struct grammar_rows *rows, uint32_t from,
-                                           uint32_t state);
+/* Makes row `from` + 1, for the lexemes that end in lexer state `state`. `text` is the hash of
+ * their bytes. */
+enum grammar_rows_result grammar_rows_push(struct grammar_rows *rows, uint32_t from, uint32_t state,
+                                           uint64_t text);
 /* The same for a control token. */
 enum grammar_rows_result grammar_rows_push_token(struct grammar_rows *rows, uint32_t from,
                                                  uint32_t token);

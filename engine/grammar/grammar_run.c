@@ -40,6 +40,32 @@ void grammar_run_drop_walk(struct grammar_run *run)
     run->walk.way = GRAMMAR_WALK_NONE;
 }
 
+uint64_t grammar_run_walk_text(const struct grammar_run *run, const struct token_trie_node *nodes,
+                               uint32_t at, uint32_t depth, const struct grammar_place *place)
+{
+    const struct grammar_walk_step *steps = run->walk.steps;
+    uint32_t above = nodes[at].depth - 1;
+    uint32_t row = steps[above].row;
+    uint64_t text = place->text;
+    uint32_t begin = depth;
+    if (run->rows.seen.rows == NULL)
+        return 0;
+    if (row !=
+        place->row) { /* the lexeme began in the walk, with the byte of the first such node */
+        for (begin = above; steps[begin - 1].row == row; begin--)
+            ;
+        begin--;
+        text = 0;
+    }
+    uint32_t token = at; /* the first token below has the bytes of the way */
+    while (nodes[token].token == TOKEN_TRIE_NONE)
+        token++;
+    struct slice bytes = token_trie_bytes(run->trie, nodes[token].token);
+    for (uint32_t i = begin; i < above; i++)
+        text = grammar_place_text(text, (uint8_t)bytes.bytes[i]);
+    return text;
+}
+
 void grammar_run_use_classes(struct grammar_run *run, struct token_classes *classes)
 {
     ASSERT(classes == NULL || token_classes_trie(classes) == run->trie);

@@ -61,6 +61,10 @@ struct grammar_run {
 
 /* Of grammar_run.c, for masks and forced text. */
 
+/* The hash of the open lexeme's bytes above node `at` of a walk that began at `place`, at the node
+ * of depth `depth`; 0 in grammars that do not compare texts. */
+uint64_t grammar_run_walk_text(const struct grammar_run *run, const struct token_trie_node *nodes,
+                               uint32_t at, uint32_t depth, const struct grammar_place *place);
 /* Ends a walk that is under way. */
 void grammar_run_drop_walk(struct grammar_run *run);
 /* Before rows are made above the run's place: drops the walk, and removes rows that nothing can

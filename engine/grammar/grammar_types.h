@@ -20,6 +20,7 @@ typedef uint32_t grammar_symbol;
 enum grammar_end {
     GRAMMAR_GREEDY, /* longest match */
     GRAMMAR_LAZY,   /* first match: "text until <tool_call>" */
+    GRAMMAR_NEW,    /* first match, and its text is not yet in the list that the count stands for */
 };
 
 enum grammar_ask {
@@ -40,8 +41,14 @@ struct grammar_when {
 enum grammar_pass {
     GRAMMAR_PASS_VALUE, /* the count becomes `value` */
     GRAMMAR_PASS_OR,    /* count | value */
-    GRAMMAR_PASS_ADD    /* count + value, at most UINT64_MAX */
+    GRAMMAR_PASS_ADD,   /* count + value, at most UINT64_MAX */
+    GRAMMAR_PASS_LIST   /* the list with the text of the lexeme before, which is a GRAMMAR_NEW */
 };
+
+/* A count that stands for a list of texts has the number of texts in its upper half, so LEAST and
+ * MOST ask about it. The empty list is 0. */
+#define GRAMMAR_LIST_LEAST(count) ((uint64_t)(count) << 32)
+#define GRAMMAR_LIST_MOST(count)  ((uint64_t)(count) << 32 | UINT32_MAX)
 
 /* A symbol of an alternative. A lexeme, a token and a plain rule take no count: for them `pass` is
  * GRAMMAR_PASS_VALUE with value 0. (GRAMMAR_PASS_OR, 0) hands the count on as it is. */
