@@ -26,7 +26,10 @@
 /* derivatives that show that patterns have no text in common; the sample needs less than 1,000 */
 #define LIMIT_SCHEMA_EMPTY_STEPS 8192
 #define LIMIT_SCHEMA_UNIQUE      64 /* different values of uniqueItems: a bit each */
-#define LIMIT_JSON_ANY_DEPTH     32 /* of a value that a schema leaves open */
+/* items of an array of strings that all differ, and states of these strings that are looked at */
+#define LIMIT_SCHEMA_UNIQUE_TEXTS  512
+#define LIMIT_SCHEMA_UNIQUE_STATES 1024
+#define LIMIT_JSON_ANY_DEPTH       32 /* of a value that a schema leaves open */
 /* white space in an answer: blanks or tabs behind a line end */
 #define LIMIT_JSON_INDENT 24
 /* digits of numbers in an answer: a decimal is held in 128 bits */

@@ -1,5 +1,6 @@
 #include "engine/schema/schema_reach.h"
 
+#include "config/base/limits_schema.h"
 #include "engine/schema/schema_merge.h"
 #include "engine/schema/schema_unique.h"
 
@@ -18,6 +19,8 @@ bool schema_reach_array(const struct schema *schema, const struct schema_shape *
         }
         return is_productive(schema, items->some);
     }
+    if (items->texts != REGEX_NONE)
+        return items->min <= LIMIT_SCHEMA_UNIQUE_TEXTS;
     if (items->values != NULL || items->literals != 0)
         return items->min <= items->value_count + (uint32_t)__builtin_popcount(items->literals);
     for (uint32_t i = 0; i < items->count && i < items->min; i++) {

@@ -57,7 +57,8 @@ struct schema_items {
     bool is_free;                     /* any array */
     struct schema_item_value *values; /* that may come, once each, with uniqueItems */
     uint32_t value_count;
-    uint8_t literals; /* types of null and booleans that may come, once each */
+    uint8_t literals;    /* types of null and booleans that may come, once each */
+    regex_node_id texts; /* strings that may come, once each, or REGEX_NONE; then no others may */
 };
 
 struct schema_member_of {

@@ -1,5 +1,6 @@
 #include "engine/schema/schema_write_array.h"
 
+#include "config/base/limits_schema.h"
 #include "engine/schema/schema_any.h"
 #include "engine/schema/schema_text.h"
 
@@ -93,6 +94,33 @@ static enum status write_unique(struct schema_writer *writer, const struct schem
     if (items->min == 0)
         grammar_counted_add(builder, rule, always, empty, 2);
     return STATUS_OK;
+}
+
+/* Strings that all differ: the count stands for those that were written. */
+static void write_texts(struct schema_writer *writer, const struct schema_items *items,
+                        const struct marks *marks, grammar_symbol rule)
+{
+    struct grammar_builder *builder = writer->schema->builder;
+    const struct grammar_when always = {GRAMMAR_ALWAYS, 0};
+    uint32_t max = items->max < LIMIT_SCHEMA_UNIQUE_TEXTS ? items->max : LIMIT_SCHEMA_UNIQUE_TEXTS;
+    const struct grammar_when enough = {GRAMMAR_LEAST, GRAMMAR_LIST_LEAST(items->min)};
+    const struct grammar_when fewer = {GRAMMAR_MOST, GRAMMAR_LIST_MOST(max - 1)};
+    grammar_symbol first = grammar_rule(builder);
+    grammar_symbol after = grammar_rule(builder);
+    const struct grammar_use next[] = {
+        schema_write_part_plain(marks->comma),
+        schema_write_part_plain(grammar_lexeme(builder, items->texts, GRAMMAR_NEW)),
+        {after, GRAMMAR_PASS_LIST, 0}};
+    const struct grammar_use whole[] = {schema_write_part_plain(marks->open),
+                                        {first, GRAMMAR_PASS_VALUE, 0}};
+    const struct grammar_use end = schema_write_part_plain(marks->close);
+    const struct grammar_use empty[] = {whole[0], end};
+    grammar_counted_add(builder, first, always, &next[1], 2);
+    grammar_counted_add(builder, after, enough, &end, 1);
+    grammar_counted_add(builder, after, fewer, next, 3);
+    grammar_counted_add(builder, rule, always, whole, 2);
+    if (items->min == 0)
+        grammar_counted_add(builder, rule, always, empty, 2);
 }
 
 /* --- other arrays --- */
@@ -202,6 +230,10 @@ enum status schema_write_array(struct schema_writer *writer, const struct schema
     TRY(schema_spend(schema, 8 + items->count));
     if (items->some != SCHEMA_SET_ANY)
         return write_some(writer, items, &marks, *out);
+    if (items->texts != REGEX_NONE && items->max > 1) {
+        write_texts(writer, items, &marks, *out);
+        return STATUS_OK;
+    }
     if (items->values == NULL || items->max <= 1)
         return write_items(writer, items, &marks, *out);
     return write_unique(writer, items, &marks, *out);

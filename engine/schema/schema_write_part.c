@@ -20,6 +20,13 @@ grammar_symbol schema_write_part_mark(struct schema *schema, char mark)
     return schema_write_part_lexeme(schema, schema_text_mark(schema, mark));
 }
 
+regex_node_id schema_write_part_string(struct schema *schema, const struct schema_shape *shape)
+{
+    if (shape->characters == schema->text->any_characters)
+        return schema_text_any_string(schema, shape->length_min, shape->length_max);
+    return schema_text_string(schema, schema_string_characters(schema, shape));
+}
+
 /* The text of a shape's strings, numbers and literals. */
 static void add_scalars(struct schema *schema, const struct schema_shape *shape,
                         struct schema_text_many *many)
@@ -34,14 +41,8 @@ static void add_scalars(struct schema *schema, const struct schema_shape *shape,
     }
     if ((shape->types & SCHEMA_NUMBER) != 0)
         schema_text_many_add(many, schema_number_regex(schema, shape));
-    if ((shape->types & SCHEMA_STRING) == 0)
-        return;
-    if (shape->characters == schema->text->any_characters)
-        schema_text_many_add(many,
-                             schema_text_any_string(schema, shape->length_min, shape->length_max));
-    else
-        schema_text_many_add(many,
-                             schema_text_string(schema, schema_string_characters(schema, shape)));
+    if ((shape->types & SCHEMA_STRING) != 0)
+        schema_text_many_add(many, schema_write_part_string(schema, shape));
 }
 
 enum status schema_write_part_set(struct schema_writer *writer, schema_set_id id,

@@ -18,6 +18,8 @@ enum status schema_write_part_set(struct schema_writer *writer, schema_set_id se
                                   grammar_symbol *out);
 bool schema_write_part_can_be(const struct schema *schema, schema_set_id set);
 grammar_symbol schema_write_part_lexeme(struct schema *schema, regex_node_id regex);
+/* The text of a shape's strings. */
+regex_node_id schema_write_part_string(struct schema *schema, const struct schema_shape *shape);
 /* One of {}[], and the comma. */
 grammar_symbol schema_write_part_mark(struct schema *schema, char mark);
 

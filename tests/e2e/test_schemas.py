@@ -11,8 +11,8 @@ import pytest
 from schema_kit import ROOT, SCHEMAS, Grammars, ways
 
 # Of the 713 schemas of the sample: with members as they are written there, and in the schema's order.
-PASSED = 625
-PASSED_IN_ORDER = 660
+PASSED = 633
+PASSED_IN_ORDER = 675
 CORPUS = ROOT / "tests" / "parity" / "schemas" / "corpus.jsonl"
 # The suite tests these too, but the standard calls them annotations, and they are notes here.
 ANNOTATIONS = (
