@@ -324,4 +324,6 @@ sanitize() {
     printf '%s_found\tfailed (9)\t0\n' "$name" >>"$parts"
     failed=1
   fi
+  ! grep -qs 'Device not supported' "$logs/$name.txt" ||
+    advise "$name" "compute-sanitizer refuses the device of this machine; nothing else depends on it"
 }

@@ -241,6 +241,13 @@ def test_a_third_visit_repeats_what_was_broken(tree):
     assert [part["name"] for part in second["parts"]] == ["build", "ncu_draw_scan"]
 
 
+def test_a_third_visit_without_any_report(tree):
+    """It runs the first call, rather than nothing."""
+    done = tree.run("visit", "3", CHECK_ONLY="ranks")
+    assert done.returncode == 0 and "this runs call 1" in done.stdout, done.stdout
+    assert tree.report()["script"] == "check" and list(tree.states()) == ["build", "ranks"]
+
+
 @pytest.mark.parametrize("card", ["H100", "H200"])
 def test_a_third_visit_with_nothing_broken(tree, card):
     tree.act("nvidia-smi", H100.replace("H100", card))
