@@ -180,15 +180,6 @@ void grammar_run_reset(struct grammar_run *run)
     run->is_end_known = false;
 }
 
-/* Whether the lexer can go on with the open lexeme. */
-static bool can_go_on(const struct grammar_run *run)
-{
-    for (uint32_t byte = 0; run->place.open != 0 && byte < 256; byte++)
-        if (lexer_step(run->grammar->lexer, run->place.state, (uint8_t)byte) != LEXER_DEAD)
-            return true;
-    return false;
-}
-
 /* Sets what the run knows of the end. Masks rely on it: it makes the row behind the open lexeme,
  * which must not happen in the middle of a walk. */
 static void look_at_end(struct grammar_run *run)
@@ -199,7 +190,10 @@ static void look_at_end(struct grammar_run *run)
     enum grammar_rows_result result = grammar_place_close(&run->rows, &place);
     const struct grammar_row *row = &run->rows.rows[place.row];
     run->accepts = result == GRAMMAR_ROWS_OK && row->accepts;
-    run->is_over = run->accepts && row->ends == 0 && !can_go_on(run);
+    /* Steps of the lexer would cost this thread up to 256 entries of its table. A lexeme that only
+     * seems to go on costs the answer one more token: its mask allows an end token alone. */
+    bool goes_on = run->place.open != 0 && !lexer_is_final(run->grammar->lexer, run->place.state);
+    run->is_over = run->accepts && row->ends == 0 && !goes_on;
     run->is_end_known = true;
     if (result == GRAMMAR_ROWS_FULL)
         run->is_too_complex = true;

@@ -3,6 +3,7 @@
 #include "engine/grammar/grammar_run.h"
 
 #include "config/base/limits_grammar.h"
+#include "engine/grammar/grammar_run_state.h"
 #include "tests/unit/grammar_kit.h"
 
 static struct token_trie *trie; /* "a" to "d", then some longer ones, then a control token */
@@ -369,6 +370,30 @@ static void test_a_lexeme_that_may_be_empty_is_optional(void **state)
 
 /* --- limits --- */
 
+/* The thread of the engine asks after each token, and has no fuel for the lexer's table. */
+static void test_asking_for_the_end_fills_nothing(void **state)
+{
+    (void)state;
+    struct kit_grammar kit;
+    struct grammar *grammar;
+    kit_begin(&kit);
+    struct regex_pool *regexes = grammar_builder_regexes(kit.builder);
+    regex_node_id a = regex_text(regexes, SLICE("a")), d = regex_text(regexes, SLICE("d"));
+    regex_node_id either = regex_or(regexes, a, d);
+    grammar_symbol start = grammar_lexeme(
+        kit.builder, regex_cat(regexes, regex_repeat(regexes, either, 1, 9), d), GRAMMAR_GREEDY);
+    assert_int_equal(kit_finish(&kit, start, &grammar), STATUS_OK);
+    struct grammar_run *run = begin_run(grammar);
+    assert_true(commit(run, "ad"));
+    uint64_t before = lexer_spent(run->grammar->lexer);
+    assert_true(grammar_run_accepts(run));
+    assert_false(grammar_run_is_over(run));
+    assert_int_equal(lexer_spent(run->grammar->lexer), before);
+    assert_true(commit(run, "dddddddd"));
+    assert_true(grammar_run_is_over(run));
+    grammar_run_free(run);
+}
+
 static void test_long_lists_fit_by_compaction(void **state)
 {
     (void)state;
@@ -437,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_control_tokens_stand_between_lexemes),
         cmocka_unit_test(test_a_lazy_lexeme_ends_at_its_first_match),
         cmocka_unit_test(test_a_lexeme_that_may_be_empty_is_optional),
+        cmocka_unit_test(test_asking_for_the_end_fills_nothing),
         cmocka_unit_test(test_long_lists_fit_by_compaction),
         cmocka_unit_test(test_nesting_without_end_becomes_too_complex),
         cmocka_unit_test(test_ambiguous_rules_stay_within_the_limits),
