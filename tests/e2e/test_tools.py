@@ -2,6 +2,7 @@
 Qwen2.5-Coder, which writes calls by itself."""
 
 import json
+import socket
 
 import pytest
 
@@ -142,6 +143,15 @@ def wait_for_row(server, request_id):
     return server.ledger(sql, request_id)
 
 
+def test_arguments_that_are_no_json_reach_the_template(coder):
+    """Another server's model may have written them: they stay a string."""
+    for arguments in ("not JSON", "[1]", "", '{"a": 1} and more'):
+        call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+        history = [*ASKED, {"role": "assistant", "content": None, "tool_calls": [call]},
+                   {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}]  # fmt: skip
+        assert ask(coder, history, tools=[WEATHER], max_tokens=1).usage.completion_tokens == 1, arguments
+
+
 # --- the small model: a template without tools ---
 
 
@@ -201,3 +211,94 @@ def test_two_constraints(server, key):
     with server.http(key) as http:
         answer = http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 400 and answer.json()["error"]["param"] == "tool_choice"
+
+
+def named(name):
+    return {"type": "function", "function": {"name": name}}
+
+
+CALLED = {"role": "assistant", "content": None, "tool_calls": [
+    {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}  # fmt: skip
+HOSTILE = [
+    ({"tools": [named("f"), named("g"), named("f")]}, None, "tools[2].function.name"),
+    ({"tools": [named(f"f{i}") for i in range(129)]}, None, "tools"),
+    ({"tools": [named("no blanks")]}, None, "tools[0].function.name"),
+    ({"tools": [named("x" * 65)]}, None, "tools[0].function.name"),
+    ({"tools": [{"type": "web_search"}]}, "unsupported_parameter", "tools[0].type"),
+    ({"tool_choice": "required"}, None, "tool_choice"),
+    ({"tools": [WEATHER], "tool_choice": named("f")}, None, "tool_choice.function.name"),
+    ({"tools": [WEATHER], "tool_choice": "some"}, None, "tool_choice"),
+    ({"tools": [WEATHER], "ignore_eos": True}, None, "ignore_eos"),
+    ({"tools": [WEATHER], "skip_special_tokens": False}, None, "skip_special_tokens"),
+    ({"tools": [WEATHER], "tool_choice": "required", "structured_outputs": {"regex": "a"}}, None, "tool_choice"),
+    ({"messages": [*ASKED, {"role": "tool", "tool_call_id": "call_1", "content": "r"}]}, None,
+     "messages[1].tool_call_id"),
+    ({"messages": [*ASKED, CALLED, {"role": "tool", "tool_call_id": "call_2", "content": "r"}]}, None,
+     "messages[2].tool_call_id"),
+    ({"messages": [*ASKED, CALLED, {"role": "tool", "content": "r"}]}, None, "messages[2].tool_call_id"),
+    ({"messages": [*ASKED, {**CALLED, "tool_calls": [{"id": "call_1"}]}]}, None,
+     "messages[1].tool_calls[0].function"),
+    ({"functions": [{"name": "f"}]}, "unsupported_parameter", "functions"),
+    ({"function_call": "auto"}, "unsupported_parameter", "function_call"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields,code,param", HOSTILE, ids=[f"{i}-{case[2]}" for i, case in enumerate(HOSTILE)])
+def test_what_cannot_be_is_refused(server, key, fields, code, param):
+    """Before anything runs, by name; no token is counted."""
+    before = server.engine_stats()
+    with server.http(key) as http:
+        answer = http.post("/v1/chat/completions", json={"model": MODEL_NAME, "messages": ASKED, **fields})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", code, param), error
+    after = server.engine_stats()
+    assert after["requests"] == 0 and after["tokens_generated"] == before["tokens_generated"]
+
+
+def test_a_call_that_is_opened_and_not_written(client):
+    """The answer is what a regex says: the mark of a call without a call is content, with its marks."""
+    text = '<tool_call>{"x": 1}</tool_call>'
+    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER],
+                 extra_body={"structured_outputs": {"choice": [text]}}).choices[0]  # fmt: skip
+    assert (choice.finish_reason, choice.message.content, choice.message.tool_calls) == ("stop", text, None)
+    text = '<tool_call>{"name": "get_weather", "arguments": {"city": 7}}</tool_call>'
+    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER],
+                 extra_body={"structured_outputs": {"choice": [text]}}).choices[0]  # fmt: skip
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    assert choice.message.tool_calls[0].function.arguments == '{"city": 7}'
+
+
+def test_a_call_that_is_cut(client):
+    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER], tool_choice="required",
+                 max_tokens=12).choices[0]  # fmt: skip
+    assert choice.finish_reason == "length"
+    assert choice.message.content in (None, "")
+
+
+def test_a_client_that_leaves_while_its_grammar_compiles(tmp_path):
+    """The compilation ends, nothing of it is kept, and the next request is served."""
+    own = Server(tmp_path / "data", "--context", "2048")
+    key = own.tenant("leaves")[1]
+    parts = {f"p{i}": {"type": "string", "pattern": f"^([a-z]{{1,40}}-){{1,{i + 9}}}x$"} for i in range(120)}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": parts}}}
+    body = json.dumps({"model": MODEL_NAME, "messages": ASKED, "tools": [tool], "tool_choice": "required"}).encode()
+    host, port = own.url.removeprefix("https://").split(":")
+    for _ in range(3):
+        plain = socket.create_connection((host, int(port)))
+        tls = own.context.wrap_socket(plain, server_hostname="localhost")
+        tls.sendall(
+            f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+        )
+        wait_until(lambda: own.engine_stats()["requests"] == 1, what="the request")
+        tls.close()
+        wait_until(lambda: own.engine_stats()["requests"] == 0, what="an engine without requests")
+    stats = own.engine_stats()
+    assert stats["tokens_generated"] == 0 and stats["jobs"] == 0
+    assert own.metric("banyan_grammar_cache_bytes") == 0
+    assert own.metric('banyan_grammars_total{result="compiled"}') == 0
+    with own.http(key) as http:
+        answer = http.post("/v1/chat/completions", json={"model": MODEL_NAME, "messages": ASKED, "max_tokens": 1})
+    assert answer.status_code == 200, answer.text
+    assert own.stop() == 0, own.log_text()[-4000:]
