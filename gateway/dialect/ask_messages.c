@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_json.h"
 
-enum { PATH_BYTES = 96 };
+enum { PATH_BYTES = 96, SHORT_ID = 9 };
 
 /* Checks an array of {"type":"text","text":…} parts. The engine joins them, unless the model's
  * template takes parts. */
@@ -116,9 +117,41 @@ static enum status message_check_member(const char *key, const json_t *value, si
                path);
 }
 
+/* Replaces the member `name` by an id of SHORT_ID letters and digits, unless it is one. No secret
+ * key: equal prompts must stay equal, or no cached prefix would be found again. */
+static void id_shorten(json_t *object, const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    static const struct hash_key key = {0};
+    const json_t *old = json_object_get(object, name);
+    char id[SHORT_ID + 1] = {0};
+    if (!json_is_string(old) || (json_string_length(old) == SHORT_ID &&
+                                 strspn(json_string_value(old), letters) == SHORT_ID))
+        return;
+    uint64_t hash = hash_bytes(&key, json_string_value(old), json_string_length(old));
+    for (size_t i = 0; i < SHORT_ID; i++) {
+        id[i] = letters[hash % (sizeof letters - 1)];
+        hash /= sizeof letters - 1;
+    }
+    json_object_set_new(object, name, json_string(id));
+}
+
+/* Takes a message, and returns it with short ids; NULL: there is no memory. */
+static json_t *ids_shorten(json_t *message)
+{
+    json_t *own = json_deep_copy(message);
+    json_decref(message);
+    id_shorten(own, "tool_call_id");
+    const json_t *calls = json_object_get(own, "tool_calls");
+    for (size_t i = 0; i < json_array_size(calls); i++)
+        id_shorten(json_array_get(calls, i), "id");
+    return own;
+}
+
 /* The JSON of a message that is more than a role and a text, without the members that say
  * nothing. */
-static enum status message_json(const json_t *value, void **blocks, struct engine_message *out)
+static enum status message_json(const json_t *value, const struct answer_model *answer,
+                                void **blocks, struct engine_message *out)
 {
     const char *key;
     json_t *field;
@@ -131,12 +164,17 @@ static enum status message_json(const json_t *value, void **blocks, struct engin
     if (json_object_get(copy, "content") == NULL)
         json_object_set_new(copy, "content", json_null());
     json_object_set_new(copy, "role", json_stringn(out->role.bytes, out->role.length));
+    if (answer->format->id_letters == SHORT_ID)
+        copy = ids_shorten(copy);
+    if (copy == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the ids of calls");
     enum status status = ask_block_json(copy, blocks, &out->json);
     json_decref(copy);
     return status;
 }
 
-static enum status message_parse(const json_t *value, size_t index, void **blocks,
+static enum status message_parse(const json_t *value, size_t index,
+                                 const struct answer_model *answer, void **blocks,
                                  struct engine_message *out)
 {
     char path[PATH_BYTES];
@@ -160,18 +198,18 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     bool is_nothing = content == NULL || json_is_null(content);
     if (is_nothing && slice_is(out->role, "assistant")) { /* an answer may have had no text */
         out->content = SLICE("");
-        return is_more ? message_json(value, blocks, out) : STATUS_OK;
+        return is_more ? message_json(value, answer, blocks, out) : STATUS_OK;
     }
     if (content == NULL)
         FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
     if (json_is_array(content)) {
         TRY(message_check_parts(content, path));
-        return message_json(value, blocks, out);
+        return message_json(value, answer, blocks, out);
     }
     if (!json_is_string(content))
         return ask_json_wrong_type(content, path, "a string or an array of text parts");
     TRY(ask_json_string(content, path, &out->content));
-    return is_more ? message_json(value, blocks, out) : STATUS_OK;
+    return is_more ? message_json(value, answer, blocks, out) : STATUS_OK;
 }
 
 /* Checks one result against the ids of calls so far. */
@@ -210,7 +248,7 @@ static enum status results_check(const json_t *messages)
     return status;
 }
 
-enum status ask_messages_read(const json_t *value, void **blocks,
+enum status ask_messages_read(const json_t *value, const struct answer_model *answer, void **blocks,
                               const struct engine_message **messages, size_t *count)
 {
     TRY(ask_json_array(value, "messages", LIMIT_MESSAGES, count));
@@ -221,7 +259,7 @@ enum status ask_messages_read(const json_t *value, void **blocks,
     if (list == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the messages");
     for (size_t i = 0; i < *count; i++)
-        TRY(message_parse(json_array_get(value, i), i, blocks, &list[i]));
+        TRY(message_parse(json_array_get(value, i), i, answer, blocks, &list[i]));
     *messages = list;
     return results_check(value);
 }

@@ -34,7 +34,7 @@ enum status ask_read_messages(struct ask *ask, const struct ask_value *value)
 {
     TRY(prompts_take(ask, 1));
     ask->prompts[0].kind = ENGINE_PROMPT_CHAT;
-    return ask_messages_read(value->json, &ask->blocks, &ask->engine.messages,
+    return ask_messages_read(value->json, ask->model.answer, &ask->blocks, &ask->engine.messages,
                              &ask->engine.message_count);
 }
 

@@ -226,7 +226,7 @@ static enum status work_tokens(struct face_prompt_job *job, const json_t *messag
         void *blocks = NULL;
         const struct engine_message *list;
         size_t count;
-        status = ask_messages_read(messages, &blocks, &list, &count);
+        status = ask_messages_read(messages, engine_answer(engine), &blocks, &list, &count);
         if (status == STATUS_OK)
             status = engine_tokenize_chat(engine, list, count, false, LIMIT_CONTEXT, &job->tokens,
                                           &job->token_count);

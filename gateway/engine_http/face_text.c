@@ -102,7 +102,7 @@ static enum status text_encode(struct text_job *job, const json_t *root, void **
     }
     const struct engine_message *list;
     size_t message_count;
-    TRY(ask_messages_read(messages, blocks, &list, &message_count));
+    TRY(ask_messages_read(messages, engine_answer(engine), blocks, &list, &message_count));
     return engine_tokenize_chat(engine, list, message_count, add_generation_prompt, LIMIT_CONTEXT,
                                 ids, count);
 }

@@ -140,6 +140,32 @@ static void test_results_have_calls(void **state)
     assert_string_equal(status_note()->param, "messages[0].tool_call_id");
 }
 
+/* Mistral's templates take ids of nine letters alone: others become such ones, and stay the same. */
+static void test_ids_of_nine_letters(void **state)
+{
+    (void)state;
+    struct ask ask;
+    char first[512];
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(parse(&ask, "mistral", USER "," CALL "," RESULT("c2"), ""), STATUS_OK);
+        const struct engine_message *messages = ask.engine.messages;
+        const char *call = strstr(messages[1].json.bytes, "\"id\":\"");
+        const char *second = strstr(call + 1, "\"id\":\"") + strlen("\"id\":\"");
+        const char *result = strstr(messages[2].json.bytes, "\"tool_call_id\":\"");
+        assert_memory_equal(second, result + strlen("\"tool_call_id\":\""), 9);
+        assert_int_equal(second[9], '"');
+        assert_memory_not_equal(call + strlen("\"id\":\""), second, 9);
+        assert_true(messages[1].json.length < sizeof first);
+        if (round > 0)
+            assert_memory_equal(first, messages[1].json.bytes, messages[1].json.length);
+        memcpy(first, messages[1].json.bytes, messages[1].json.length);
+        ask_deinit(&ask);
+    }
+    assert_int_equal(parse(&ask, "hermes", USER "," CALL "," RESULT("c2"), ""), STATUS_OK);
+    assert_non_null(strstr(ask.engine.messages[1].json.bytes, "\"id\":\"c1\""));
+    ask_deinit(&ask);
+}
+
 /* A template without tools gets texts. */
 static void test_generic(void **state)
 {
@@ -201,9 +227,13 @@ static void test_strings_of_tags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),         cmocka_unit_test(test_wrong_tools_are_named),
-        cmocka_unit_test(test_a_tool_too_many), cmocka_unit_test(test_results_have_calls),
-        cmocka_unit_test(test_generic),         cmocka_unit_test(test_strings_of_tags),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_wrong_tools_are_named),
+        cmocka_unit_test(test_a_tool_too_many),
+        cmocka_unit_test(test_results_have_calls),
+        cmocka_unit_test(test_ids_of_nine_letters),
+        cmocka_unit_test(test_generic),
+        cmocka_unit_test(test_strings_of_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
