@@ -1,9 +1,11 @@
 #include "gateway/engine_http/face_frame.h"
 
 #include <math.h>
+#include <pthread.h>
 
 #include "config/base/hash.h"
 #include "config/base/mem.h"
+#include "config/base/random_bytes.h"
 #include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
 
@@ -51,7 +53,16 @@ void face_frame_choice_deinit(struct face_frame_choice *choice)
 
 /* --- answers that are split --- */
 
-/* Appends the id of a call: letters made from the id of the answer, the choice and the call. */
+static struct hash_key call_key;
+static pthread_once_t call_key_once = PTHREAD_ONCE_INIT;
+
+static void call_key_draw(void)
+{
+    random_bytes(&call_key, sizeof call_key);
+}
+
+/* Appends the id of a call: letters made from the id of the answer, the choice and the call, with
+ * a key of its own: clients see what it gives, and must learn nothing of the key of tables. */
 static void call_id(const struct face_frame_choice *choice, uint32_t call, struct buffer *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -61,13 +72,14 @@ static void call_id(const struct face_frame_choice *choice, uint32_t call, struc
         uint32_t choice, call, part;
     } from = {.choice = choice->index, .call = call};
     uint64_t hash = 0;
+    pthread_once(&call_key_once, call_key_draw);
     memcpy(from.id, choice->head->id, sizeof from.id);
     if (count != CALL_ID_SHORT)
         buffer_append_text(out, "call_");
     for (uint32_t i = 0; i < count; i++) {
         if (i % CALL_ID_HASHED == 0) {
             from.part = i;
-            hash = hash_bytes(hash_process_key(), &from, sizeof from);
+            hash = hash_bytes(&call_key, &from, sizeof from);
         }
         buffer_append_char(out, letters[hash % (sizeof letters - 1)]);
         hash /= sizeof letters - 1;
