@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -61,17 +62,27 @@ def test_captured_requests(server, key, capsys):
     assert len(requests) > 10
 
 
+def run_live(python, server, key, capsys, *libraries):
+    script = pathlib.Path(__file__).with_name("live_clients.py")
+    done = subprocess.run(
+        [python, script, server.url + "/v1", key, MODEL_NAME, server.ca, *libraries],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    with capsys.disabled():
+        print("\n" + done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_live_openai_client(server, key, capsys):
+    """The tests have this library anyway."""
+    assert "4 of 4 modes" in run_live(sys.executable, server, key, capsys, "openai")
+
+
 @pytest.mark.long
 @pytest.mark.skipif(
     "BANYAN_CLIENTS_PYTHON" not in os.environ,
     reason="the client libraries take 0.7 GB; BANYAN_CLIENTS_PYTHON names a Python that has them",
 )
 def test_live_clients(server, key, capsys):
-    script = pathlib.Path(__file__).with_name("live_clients.py")
-    done = subprocess.run(
-        [os.environ["BANYAN_CLIENTS_PYTHON"], script, server.url + "/v1", key, MODEL_NAME, server.ca],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    with capsys.disabled():
-        print("\n" + done.stdout)
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_live(os.environ["BANYAN_CLIENTS_PYTHON"], server, key, capsys)
