@@ -221,7 +221,7 @@ CALLED = {"role": "assistant", "content": None, "tool_calls": [
     {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}  # fmt: skip
 HOSTILE = [
     ({"tools": [named("f"), named("g"), named("f")]}, None, "tools[2].function.name"),
-    ({"tools": [named(f"f{i}") for i in range(129)]}, None, "tools"),
+    ({"tools": [named(f"f{i}") for i in range(129)]}, "invalid_value", "tools"),
     ({"tools": [named("no blanks")]}, None, "tools[0].function.name"),
     ({"tools": [named("x" * 65)]}, None, "tools[0].function.name"),
     ({"tools": [{"type": "web_search"}]}, "unsupported_parameter", "tools[0].type"),
@@ -252,18 +252,18 @@ def test_what_cannot_be_is_refused(server, key, fields, code, param):
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", code, param), error
-    after = server.engine_stats()
-    assert after["requests"] == 0 and after["tokens_generated"] == before["tokens_generated"]
+    wait_until(lambda: server.engine_stats()["requests"] == 0, what="an engine without requests")
+    assert server.engine_stats()["tokens_generated"] == before["tokens_generated"]
 
 
 def test_a_call_that_is_opened_and_not_written(client):
     """The answer is what a regex says: the mark of a call without a call is content, with its marks."""
     text = '<tool_call>{"x": 1}</tool_call>'
-    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER],
+    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER], max_tokens=90,
                  extra_body={"structured_outputs": {"choice": [text]}}).choices[0]  # fmt: skip
     assert (choice.finish_reason, choice.message.content, choice.message.tool_calls) == ("stop", text, None)
     text = '<tool_call>{"name": "get_weather", "arguments": {"city": 7}}</tool_call>'
-    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER],
+    choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER], max_tokens=90,
                  extra_body={"structured_outputs": {"choice": [text]}}).choices[0]  # fmt: skip
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
     assert choice.message.tool_calls[0].function.arguments == '{"city": 7}'
@@ -273,16 +273,19 @@ def test_a_call_that_is_cut(client):
     choice = ask(client, ASKED, model=MODEL_NAME, tools=[WEATHER], tool_choice="required",
                  max_tokens=12).choices[0]  # fmt: skip
     assert choice.finish_reason == "length"
-    assert choice.message.content in (None, "")
+    # Without its name it is content, with its marks; with it, a call whose arguments are not whole.
+    assert choice.message.tool_calls or choice.message.content.startswith("<tool_call>")
 
 
 def test_a_client_that_leaves_while_its_grammar_compiles(tmp_path):
     """The compilation ends, nothing of it is kept, and the next request is served."""
     own = Server(tmp_path / "data", "--context", "2048")
     key = own.tenant("leaves")[1]
-    parts = {f"p{i}": {"type": "string", "pattern": f"^([a-z]{{1,40}}-){{1,{i + 9}}}x$"} for i in range(120)}
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": parts}}}
-    body = json.dumps({"model": MODEL_NAME, "messages": ASKED, "tools": [tool], "tool_choice": "required"}).encode()
+    # Some ten million steps, half a second.
+    parts = {f"p{i}": {"type": "string", "pattern": f"^([a-z]{{1,9}}-){{1,{i % 50 + 9}}}x$"} for i in range(2000)}
+    tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object", "properties": parts}}}
+             for i in range(6)]  # fmt: skip
+    body = json.dumps({"model": MODEL_NAME, "messages": ASKED, "tools": tools, "tool_choice": "required"}).encode()
     host, port = own.url.removeprefix("https://").split(":")
     for _ in range(3):
         plain = socket.create_connection((host, int(port)))
