@@ -234,17 +234,43 @@ static bool schema_is_string(const json_t *schema)
     return is_string;
 }
 
-static void lines_add(struct buffer *lines, struct slice tool, const char *parameter)
+/* One line of the list: where it begins, and its bytes. */
+struct line {
+    uint32_t from;
+    uint32_t length;
+};
+
+static void lines_add(struct buffer *lines, struct buffer *places, struct slice tool,
+                      const char *parameter)
 {
-    buffer_append_char(lines, '\n');
+    const uint32_t from = (uint32_t)lines->length;
     buffer_append_slice(lines, tool);
     buffer_append_char(lines, '\t');
     buffer_append_text(lines, parameter);
-    buffer_append_char(lines, '\n');
+    const struct line line = {from, (uint32_t)lines->length - from};
+    buffer_append(places, &line, sizeof line);
+}
+
+static int line_compare(struct slice a, struct slice b)
+{
+    const size_t least = a.length < b.length ? a.length : b.length;
+    const int order = memcmp(a.bytes, b.bytes, least);
+    return order != 0 ? order : (a.length > b.length) - (a.length < b.length);
+}
+
+static int line_order(const void *left, const void *right, void *context)
+{
+    const char *bytes = context;
+    const struct line *a = left;
+    const struct line *b = right;
+    return line_compare((struct slice){bytes + a->from, a->length},
+                        (struct slice){bytes + b->from, b->length});
 }
 
 static enum status lines_make(struct ask_tools *tools)
 {
+    struct buffer places;
+    buffer_init(&places, LINES_BYTES_MAX);
     buffer_init(&tools->lines, LINES_BYTES_MAX);
     for (size_t i = 0; i < tools->count; i++) {
         const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
@@ -253,32 +279,59 @@ static enum status lines_make(struct ask_tools *tools)
         json_t *schema;
         if (!ask_tools_allows(tools, i))
             continue;
-        lines_add(&tools->lines, ask_tools_name(tools, i), "");
+        lines_add(&tools->lines, &places, ask_tools_name(tools, i), "");
         json_object_foreach(json_object_get(parameters, "properties"), key, schema)
         {
             if (key[0] != '\0' && schema_is_string(schema))
-                lines_add(&tools->lines, ask_tools_name(tools, i), key);
+                lines_add(&tools->lines, &places, ask_tools_name(tools, i), key);
         }
     }
+    const uint32_t count = (uint32_t)(places.length / sizeof(struct line));
+    if (count > 0)
+        qsort_r(places.bytes, count, sizeof(struct line), line_order, tools->lines.bytes);
+    buffer_append_slice(&tools->lines, buffer_slice(&places));
+    buffer_append(&tools->lines, &count, sizeof count);
+    if (places.status != STATUS_OK)
+        tools->lines.status = places.status;
+    buffer_deinit(&places);
     return tools->lines.status;
+}
+
+/* Looks a line up in the sorted places behind the lines. */
+static bool lines_have(const struct buffer *lines, struct slice wanted)
+{
+    uint32_t count = 0;
+    if (lines->length < sizeof count)
+        return false;
+    const char *end = lines->bytes + lines->length - sizeof count;
+    memcpy(&count, end, sizeof count);
+    const char *places = end - count * sizeof(struct line);
+    for (uint32_t low = 0, high = count; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        struct line line;
+        memcpy(&line, places + middle * sizeof line, sizeof line);
+        const int order =
+            line_compare(wanted, (struct slice){lines->bytes + line.from, line.length});
+        if (order == 0)
+            return true;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return false;
 }
 
 bool ask_tools_is_text(void *context, struct slice tool, struct slice parameter)
 {
-    const struct buffer *lines = context;
     enum { LINE_BYTES = LIMIT_TOOL_NAME_BYTES + 512 };
     char line[LINE_BYTES];
-    if (lines->length == 0 || tool.length + parameter.length + 3 > LINE_BYTES)
+    if (tool.length + parameter.length + 1 > LINE_BYTES)
         return false;
-    size_t length = 0;
-    line[length++] = '\n';
-    memcpy(line + length, tool.bytes, tool.length);
-    length += tool.length;
-    line[length++] = '\t';
-    memcpy(line + length, parameter.bytes, parameter.length);
-    length += parameter.length;
-    line[length++] = '\n';
-    return memmem(lines->bytes, lines->length, line, length) != NULL;
+    memcpy(line, tool.bytes, tool.length);
+    line[tool.length] = '\t';
+    memcpy(line + tool.length + 1, parameter.bytes, parameter.length);
+    return lines_have(context, (struct slice){line, tool.length + 1 + parameter.length});
 }
 
 bool ask_tools_has(void *context, struct slice tool)

@@ -15,7 +15,7 @@ static struct answer_model answer;
 static enum status parse(struct ask *ask, const char *format, const char *messages,
                          const char *fields)
 {
-    static char body[1 << 16];
+    static char body[1 << 17];
     const struct ask_model model = {.name = "m", .vocab = 100, .answer = &answer};
     answer.format = answer_format_named(format);
     snprintf(body, sizeof body, "{\"model\":\"m\",\"messages\":[%s]%s}", messages, fields);
@@ -224,6 +224,34 @@ static void test_strings_of_tags(void **state)
     ask_deinit(&ask);
 }
 
+/* A line is found among thousands, also where a key has a line's separators. */
+static void test_many_strings(void **state)
+{
+    (void)state;
+    static char fields[1 << 16];
+    size_t length = (size_t)snprintf(fields, sizeof fields,
+                                     ",\"tools\":[{\"function\":{\"name\":\"f\",\"parameters\":{"
+                                     "\"properties\":{\"a\\n\\ng\\tb\":{\"type\":\"string\"}");
+    for (int i = 0; i < 1500; i++)
+        length += (size_t)snprintf(fields + length, sizeof fields - length,
+                                   ",\"p%d\":{\"type\":\"%s\"}", i, i % 2 ? "string" : "null");
+    snprintf(fields + length, sizeof fields - length, "}}}}]");
+    struct ask ask;
+    assert_int_equal(parse(&ask, "qwen_xml", USER, fields), STATUS_OK);
+    for (int i = 0; i < 1500; i++) {
+        char key[16];
+        const int bytes = snprintf(key, sizeof key, "p%d", i);
+        assert_int_equal(
+            ask_tools_is_text(&ask.tools.lines, SLICE("f"), (struct slice){key, (size_t)bytes}),
+            i % 2);
+    }
+    assert_true(ask_tools_is_text(&ask.tools.lines, SLICE("f"), SLICE("a\n\ng\tb")));
+    assert_false(ask_tools_is_text(&ask.tools.lines, SLICE("g"), SLICE("b")));
+    assert_true(ask_tools_has(&ask.tools.lines, SLICE("f")));
+    assert_false(ask_tools_has(&ask.tools.lines, SLICE("g")));
+    ask_deinit(&ask);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_ids_of_nine_letters),
         cmocka_unit_test(test_generic),
         cmocka_unit_test(test_strings_of_tags),
+        cmocka_unit_test(test_many_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
