@@ -43,8 +43,8 @@ struct ask_tools {
     enum ask_tool_choice choice;
     bool is_single;                     /* at most one call */
     uint64_t allowed[LIMIT_TOOLS / 64]; /* bit i: tool i may be called */
-    /* For the splitter: "tool\t" for each tool that may be called, and "tool\tparameter" for each of
-     * its parameters that is a string by its schema; then their places, sorted, and how many. */
+    /* For the splitter: "tool\t" for each tool that may be called, and "tool\tparameter" for each
+     * of its parameters that is a string by its schema; then their places, sorted, and how many. */
     struct buffer lines;
 };
 

@@ -140,7 +140,7 @@ static void test_results_have_calls(void **state)
     assert_string_equal(status_note()->param, "messages[0].tool_call_id");
 }
 
-/* Mistral's templates take ids of nine letters alone: others become such ones, and stay the same. */
+/* Mistral's templates take ids of nine letters alone: others become such, always the same. */
 static void test_ids_of_nine_letters(void **state)
 {
     (void)state;
