@@ -170,6 +170,41 @@ def show_schema(admin, api, model, tenant_id):
     show_row(admin, tenant_id, answer)
 
 
+LAMP = {
+    "type": "function",
+    "function": {
+        "name": "set_lamp",
+        "description": "Sets the colour of the lamp",
+        "parameters": {
+            "type": "object",
+            "properties": {"color": {"enum": ["red", "green", "blue"]}},
+            "required": ["color"],
+        },
+    },
+}
+
+
+def show_call(admin, api, model, tenant_id):
+    """A call of a tool, whose arguments arrive in pieces, and its row."""
+    print("\na call of a tool, streamed; its arguments follow the schema of the tool")
+    question = {"role": "user", "content": "Make the lamp blue, please."}
+    body = chat(model, [question], 80, tools=[LAMP], tool_choice="required", parallel_tool_calls=False)
+    name, pieces, finish = "", [], None
+    for event in events(api.request("POST", "/v1/chat/completions", body)):
+        if "error" in event:
+            raise SystemExit(f"the stream failed: {event['error']['message']}")
+        for choice in event["choices"]:
+            finish = choice["finish_reason"] or finish
+            for call in choice["delta"].get("tool_calls", ()):
+                name += call["function"].get("name") or ""
+                pieces.append(call["function"].get("arguments") or "")
+    arguments = "".join(pieces)
+    if finish != "tool_calls" or set(json.loads(arguments)) != {"color"}:
+        raise SystemExit(f"the model called nothing: {name} {arguments} ({finish})")
+    print(f"    {name}({arguments}), in {len(pieces)} pieces")
+    show_row(admin, tenant_id, event)
+
+
 def show_own_text(apis, model, stamp):
     """The same text twice from its owner, then from another tenant."""
     print("\na cached prefix is visible only to its owner")
@@ -360,6 +395,7 @@ def main():
         print(f"\ntenant {name}-{stamp} ({tenant_id}), model {model}")
         stream_answer(apis[name], model, question)
     show_schema(admin, apis["acme"], model, ids[0])
+    show_call(admin, apis["acme"], model, ids[0])
     show_own_text(apis, model, stamp)
     show_pause(admin, apis, model, stamp, prompt["pages"])
     # Its pages are pinned until it is unpublished, and the next run publishes its own.

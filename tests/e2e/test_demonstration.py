@@ -48,6 +48,8 @@ def test_the_demonstration_runs_twice(server):
         answers = re.findall(r"\[(\d+) prompt tokens, (\d+) of them cached;", text)
         assert len(answers) == 2
         assert all(int(whole) > int(cached) >= published - 16 for whole, cached in answers), text
+        assert re.search(r"set_lamp\(\{.*\}\), in \d+ pieces\n    \[its row: req_\w+, \d+ input", text), text
+        assert len(re.findall(r"\[its row: ", text)) == 2, text
         own = re.findall(r"(acme|globex) +(first|again): +(\d+) of (\d+) prompt tokens", text)
         assert [line[:2] for line in own] == [("acme", "first"), ("acme", "again"), ("globex", "first")]
         first, again, other = (int(cached) for _, _, cached, _ in own)
