@@ -1,6 +1,8 @@
 #include "gateway/upstream/http1_client.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,7 +31,8 @@ struct http1_connection {
 
 struct http1_client {
     struct loop *loop;
-    struct sockaddr_un address;
+    struct sockaddr_storage address;
+    socklen_t address_length;
     struct http1_client_options options;
     uint32_t connections_open; /* in use, being connected, or idle */
     uint32_t connections_idle;
@@ -78,6 +81,7 @@ struct http1_exchange {
 static void on_read(h2o_socket_t *socket, const char *error);
 static void process(struct http1_exchange *exchange);
 static void attempt(struct http1_exchange *exchange, bool may_reuse);
+static void on_connected(h2o_socket_t *socket, const char *error);
 
 /* --- connections --------------------------------------------------------------------------- */
 
@@ -114,7 +118,23 @@ static void connection_unpark(struct http1_connection *connection)
     connection->client->connections_idle--;
 }
 
-enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED, CONNECT_FOREIGN };
+enum connect_result {
+    CONNECT_DONE,
+    CONNECT_PENDING,
+    CONNECT_LATER,
+    CONNECT_FAILED,
+    CONNECT_FOREIGN
+};
+
+static struct http1_connection *connection_create(struct http1_client *client, h2o_socket_t *socket)
+{
+    struct http1_connection *connection = mem_zalloc(1, sizeof(*connection));
+    ASSERT(connection != NULL);
+    connection->client = client;
+    connection->socket = socket;
+    socket->data = connection;
+    return connection;
+}
 
 /* Whether another user's process listens at the path: it would see every prompt. */
 static bool connection_is_foreign(const struct http1_client *client, int fd)
@@ -134,7 +154,7 @@ static enum connect_result connection_open(struct http1_client *client,
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return CONNECT_LATER; /* there may be a free descriptor later */
-    if (connect(fd, (const struct sockaddr *)&client->address, sizeof(client->address)) != 0) {
+    if (connect(fd, (const struct sockaddr *)&client->address, client->address_length) != 0) {
         int cause = errno;
         close(fd);
         return cause == EAGAIN || cause == EINTR ? CONNECT_LATER : CONNECT_FAILED;
@@ -143,13 +163,21 @@ static enum connect_result connection_open(struct http1_client *client,
         close(fd);
         return CONNECT_FOREIGN;
     }
-    struct http1_connection *connection = mem_zalloc(1, sizeof(*connection));
-    ASSERT(connection != NULL);
-    connection->client = client;
-    connection->socket = h2o_evloop_socket_create(loop_h2o(client->loop), fd, 0);
-    connection->socket->data = connection;
-    *out = connection;
+    *out = connection_create(client, h2o_evloop_socket_create(loop_h2o(client->loop), fd, 0));
     return CONNECT_DONE;
+}
+
+/* Over TCP the answer to a connect comes later: on_connected. */
+static enum connect_result connection_open_tcp(struct http1_client *client,
+                                               struct http1_connection **out)
+{
+    struct sockaddr *address = (struct sockaddr *)(void *)&client->address;
+    h2o_socket_t *socket =
+        h2o_socket_connect(loop_h2o(client->loop), address, client->address_length, on_connected);
+    if (socket == NULL)
+        return errno == EMFILE || errno == ENFILE ? CONNECT_LATER : CONNECT_FAILED;
+    *out = connection_create(client, socket);
+    return CONNECT_PENDING;
 }
 
 /* --- the end of an exchange ---------------------------------------------------------------- */
@@ -280,9 +308,16 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
         send_request(exchange, connection);
         return;
     }
-    switch (connection_open(client, &connection)) {
+    switch (client->options.unix_path != NULL ? connection_open(client, &connection)
+                                              : connection_open_tcp(client, &connection)) {
     case CONNECT_DONE:
         send_request(exchange, connection);
+        return;
+    case CONNECT_PENDING:
+        exchange->phase = PHASE_CONNECT;
+        exchange->connection = connection;
+        connection->exchange = exchange;
+        loop_timer_arm(exchange->timer, client->options.connect_timeout_ms);
         return;
     case CONNECT_LATER:
         exchange->phase = PHASE_CONNECT;
@@ -300,6 +335,21 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
     }
 }
 
+static void on_connected(h2o_socket_t *socket, const char *error)
+{
+    const int on = 1;
+    struct http1_connection *connection = socket->data;
+    struct http1_exchange *exchange = connection->exchange;
+    ASSERT(exchange != NULL && exchange->phase == PHASE_CONNECT);
+    if (error != NULL) {
+        finish(exchange, STATUS_UNAVAILABLE);
+        return;
+    }
+    if (setsockopt(h2o_socket_get_fd(socket), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
+        LOG(LOG_DEBUG, "upstream_no_delay", LOG_NUMBER("errno", errno)); /* slower, not wrong */
+    send_request(exchange, connection);
+}
+
 static void on_timer(void *context)
 {
     struct http1_exchange *exchange = context;
@@ -312,7 +362,8 @@ static void on_timer(void *context)
     }
     switch (exchange->phase) {
     case PHASE_CONNECT:
-        if (loop_now_us(exchange->client->loop) >= exchange->connect_until_us)
+        if (exchange->connection != NULL ||
+            loop_now_us(exchange->client->loop) >= exchange->connect_until_us)
             finish(exchange, STATUS_UNAVAILABLE);
         else
             attempt(exchange, !exchange->is_retried);
@@ -493,21 +544,42 @@ static void on_read(h2o_socket_t *socket, const char *error)
 
 /* --- public functions ---------------------------------------------------------------------- */
 
+/* Fills the address of a client from its options. */
+static enum status create_address(struct http1_client *client,
+                                  const struct http1_client_options *options)
+{
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    if (options->unix_path == NULL) {
+        const bool is_six = options->address->sa_family == AF_INET6;
+        ASSERT(is_six || options->address->sa_family == AF_INET);
+        client->address_length = is_six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        memcpy(&client->address, options->address, client->address_length);
+        client->options.address = NULL; /* the copy is in address */
+        return STATUS_OK;
+    }
+    if (strlen(options->unix_path) >= sizeof(path.sun_path))
+        FAIL(STATUS_INVALID, "the socket path %s is longer than %zu bytes", options->unix_path,
+             sizeof(path.sun_path) - 1);
+    memcpy(path.sun_path, options->unix_path, strlen(options->unix_path) + 1);
+    memcpy(&client->address, &path, sizeof(path));
+    client->address_length = sizeof(path);
+    client->options.unix_path = ""; /* the copy is in address */
+    return STATUS_OK;
+}
+
 enum status http1_client_create(struct http1_client **out,
                                 const struct http1_client_options *options)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(options->unix_path) >= sizeof(address.sun_path))
-        FAIL(STATUS_INVALID, "the socket path %s is longer than %zu bytes", options->unix_path,
-             sizeof(address.sun_path) - 1);
-    memcpy(address.sun_path, options->unix_path, strlen(options->unix_path) + 1);
     struct http1_client *client = mem_zalloc(1, sizeof(*client));
     if (client == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a client");
     client->loop = options->loop;
     client->options = *options;
-    client->options.unix_path = NULL; /* the copy is in address */
-    client->address = address;
+    enum status status = create_address(client, options);
+    if (status != STATUS_OK) {
+        mem_free(client);
+        return status;
+    }
     *out = client;
     return STATUS_OK;
 }
@@ -575,7 +647,7 @@ void http1_exchange_pause(struct http1_exchange *exchange)
         return;
     exchange->is_paused = true;
     exchange->is_step_due = false;
-    if (exchange->connection == NULL)
+    if (exchange->connection == NULL || exchange->phase == PHASE_CONNECT)
         return; /* connecting goes on, and so does its timer */
     loop_timer_disarm(exchange->timer);
     h2o_socket_read_stop(exchange->connection->socket);
@@ -586,7 +658,7 @@ void http1_exchange_resume(struct http1_exchange *exchange)
     if (exchange->is_ended || !exchange->is_paused)
         return;
     exchange->is_paused = false;
-    if (exchange->connection == NULL)
+    if (exchange->connection == NULL || exchange->phase == PHASE_CONNECT)
         return;
     h2o_socket_read_start(exchange->connection->socket, on_read);
     /* The loop processes what came before the pause: no callback runs inside this call. */
@@ -607,6 +679,11 @@ void http1_exchange_half_close(struct http1_exchange *exchange)
     if (exchange->is_ended || exchange->is_half_closing)
         return;
     exchange->is_half_closing = true;
+    if (exchange->connection != NULL && exchange->phase == PHASE_CONNECT) {
+        connection_close(exchange->connection);
+        exchange->connection = NULL;
+        exchange->client->connections_open++; /* until the exchange has ended */
+    }
     if (exchange->connection != NULL) {
         half_close_now(exchange); /* or when the request has been written */
         return;

@@ -1,4 +1,5 @@
-/* http1_client: HTTP/1.1 exchanges with an engine; it tells exactly how each answer ended.
+/* http1_client: HTTP/1.1 exchanges with one server, over a Unix socket or TCP; it tells exactly how
+ * each answer ended.
  *
  * Owns:     the connections to one engine (last in, first out, limited) and its exchanges.
  * Thread:   the loop's thread.
@@ -14,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "config/base/slice.h"
 #include "gateway/http/loop.h"
@@ -27,13 +29,15 @@ enum { HTTP1_CLIENT_COPIED_BYTES = 4096 };
 
 struct http1_client_options {
     struct loop *loop;
-    const char *unix_path;    /* the engine's socket */
+    const char *unix_path;    /* the engine's socket; NULL: `address` */
     uint32_t connections_max; /* idle connections included */
     uint32_t connect_timeout_ms;
     uint32_t head_timeout_ms; /* from the request's last byte to the end of the answer's head */
     uint32_t idle_timeout_ms; /* between two reads of a body that is neither paused nor standing */
     /* The user whose process must listen at the path (SO_PEERCRED); -1 accepts every user. */
     int64_t peer_uid;
+    /* An address of the Internet, which is copied; its length is that of its family. */
+    const struct sockaddr *address;
 };
 
 /* INVALID when the path is too long for a Unix socket, NO_MEMORY. */

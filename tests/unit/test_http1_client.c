@@ -1,4 +1,4 @@
-/* http1_client: against a scripted server on a thread of its own, over a real Unix socket. */
+/* http1_client: against a scripted server on a thread of its own, over real sockets. */
 #include "http_kit.h"
 
 #include <fcntl.h>
@@ -189,8 +189,13 @@ static void run_init(struct run *run, const char *path, uint32_t connections_max
 {
     *run = (struct run){.stops_at_end = true};
     assert_int_equal(loop_create(&run->loop), STATUS_OK);
-    struct http1_client_options options = {run->loop, path, connections_max, 300, head_ms,
-                                           idle_ms,   -1};
+    struct http1_client_options options = {.loop = run->loop,
+                                           .unix_path = path,
+                                           .connections_max = connections_max,
+                                           .connect_timeout_ms = 300,
+                                           .head_timeout_ms = head_ms,
+                                           .idle_timeout_ms = idle_ms,
+                                           .peer_uid = -1};
     assert_int_equal(http1_client_create(&run->client, &options), STATUS_OK);
     buffer_init(&run->body, 1 << 20);
     run->timer = loop_timer_create(run->loop, on_resume, run);
@@ -532,8 +537,13 @@ static void test_peer_uid(void **state)
         struct run run;
         run_init(&run, server.path, 4);
         http1_client_destroy(run.client);
-        struct http1_client_options options = {
-            run.loop, server.path, 4, 300, 200, 200, (int64_t)getuid() + is_foreign};
+        struct http1_client_options options = {.loop = run.loop,
+                                               .unix_path = server.path,
+                                               .connections_max = 4,
+                                               .connect_timeout_ms = 300,
+                                               .head_timeout_ms = 200,
+                                               .idle_timeout_ms = 200,
+                                               .peer_uid = (int64_t)getuid() + is_foreign};
         assert_int_equal(http1_client_create(&run.client, &options), STATUS_OK);
         run_whole(&run);
         assert_int_equal(run.status, is_foreign ? STATUS_FORBIDDEN : STATUS_OK);
@@ -838,9 +848,122 @@ static void test_destroy_cancels(void **state)
     run_deinit(&run);
 }
 
+/* --- over TCP ------------------------------------------------------------------------------- */
+
+static int tcp_listen(struct sockaddr_in *address, int backlog)
+{
+    socklen_t length = sizeof(*address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(bind(fd, (struct sockaddr *)address, sizeof(*address)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)address, &length), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    return fd;
+}
+
+static void run_init_tcp(struct run *run, const struct sockaddr_in *address)
+{
+    run_init(run, "", 4);
+    http1_client_destroy(run->client);
+    const struct http1_client_options options = {.loop = run->loop,
+                                                 .connections_max = 4,
+                                                 .connect_timeout_ms = 300,
+                                                 .head_timeout_ms = head_ms,
+                                                 .idle_timeout_ms = idle_ms,
+                                                 .peer_uid = -1,
+                                                 .address = (const struct sockaddr *)address};
+    assert_int_equal(http1_client_create(&run->client, &options), STATUS_OK);
+}
+
+/* A connection is made, kept and used again. */
+static void test_tcp(void **state)
+{
+    (void)state;
+    const struct step steps[] = {
+        {STEP_ACCEPT, NULL, 0},
+        {STEP_READ, NULL, 5},
+        {STEP_SEND, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", 0},
+        {STEP_READ, NULL, 5},
+        {STEP_SEND, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno", 0},
+        {STEP_WAIT_EOF, NULL, 0},
+        {STEP_CLOSE, NULL, 0},
+        {STEP_END, NULL, 0},
+    };
+    struct server server = {.steps = steps};
+    struct sockaddr_in address;
+    server.listening = tcp_listen(&address, 4);
+    pthread_create(&server.thread, NULL, server_thread, &server);
+    struct run run;
+    run_init_tcp(&run, &address);
+    run_begin(&run);
+    assert_false(http1_exchange_is_sent(run.exchange)); /* it connects first */
+    loop_run(run.loop);
+    assert_int_equal(run.status, STATUS_OK);
+    assert_body(&run, "ok");
+    run_whole(&run);
+    assert_int_equal(run.status, STATUS_OK);
+    assert_body(&run, "no");
+    run_deinit(&run);
+    pthread_join(server.thread, NULL);
+    close(server.listening);
+    assert_int_equal(server.accepted, 1);
+}
+
+static void test_tcp_nobody_listens(void **state)
+{
+    (void)state;
+    struct sockaddr_in address;
+    struct run run;
+    close(tcp_listen(&address, 4));
+    run_init_tcp(&run, &address);
+    run_whole(&run);
+    assert_int_equal(run.status, STATUS_UNAVAILABLE);
+    assert_int_equal(run.heads, 0);
+    run_deinit(&run);
+}
+
+/* A server that answers no connect: the connect's deadline ends the exchange, or its caller does. */
+static void test_tcp_never_connected(void **state)
+{
+    (void)state;
+    enum { HELD = 4 };
+    struct sockaddr_in address;
+    int held[HELD];
+    int listening = tcp_listen(&address, 0);
+    for (size_t i = 0; i < HELD; i++) { /* the backlog is full then */
+        held[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(held[i], (struct sockaddr *)&address, sizeof(address));
+    }
+    struct run run;
+    run_init_tcp(&run, &address);
+    int64_t begin_us = loop_now_us(run.loop);
+    run_whole(&run);
+    assert_int_equal(run.status, STATUS_UNAVAILABLE);
+    assert_true(loop_now_us(run.loop) - begin_us >= 290000);
+    run_begin(&run);
+    http1_exchange_pause(run.exchange);
+    http1_exchange_resume(run.exchange);
+    http1_exchange_half_close(run.exchange);
+    assert_int_equal(run.ends, 0);
+    loop_run(run.loop);
+    assert_int_equal(run.status, STATUS_CANCELLED);
+    run_begin(&run);
+    run.stops_at_end = false;
+    http1_exchange_cancel(run.exchange);
+    assert_int_equal(run.ends, 1);
+    run_begin(&run);
+    run_deinit(&run); /* which ends what connects */
+    for (size_t i = 0; i < HELD; i++)
+        close(held[i]);
+    close(listening);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tcp),
+        cmocka_unit_test(test_tcp_nobody_listens),
+        cmocka_unit_test(test_tcp_never_connected),
         cmocka_unit_test(test_a_large_body),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_request_as_sent),
