@@ -1,6 +1,5 @@
 #include "gateway/upstream/key_fetch.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <resolv.h>
@@ -9,49 +8,11 @@
 
 #include "config/base/limits.h"
 #include "gateway/upstream/https_client.h"
+#include "gateway/upstream/upstream_url.h"
 
-enum { PORT_TLS = 443, PORT_PLAIN = 80, NAMESERVER_S = 2, NAMESERVER_TRIES = 2 };
+enum { PORT_TLS = 443, NAMESERVER_S = 2, NAMESERVER_TRIES = 2 };
 
 /* --- hosts and URLs --- */
-
-/* HOST or HOST:PORT as in a URL, where HOST is a name, an IPv4 address or an IPv6 address in
- * brackets. */
-struct authority {
-    struct slice host; /* an IPv6 address with its brackets */
-    uint16_t port;     /* 0 = not given */
-};
-
-static bool authority_is_host(struct slice host)
-{
-    bool is_bracketed = host.length > 2 && host.bytes[0] == '[';
-    struct slice inner = is_bracketed ? (struct slice){host.bytes + 1, host.length - 2} : host;
-    if (host.length == 0 || (is_bracketed && host.bytes[host.length - 1] != ']'))
-        return false;
-    for (size_t i = 0; i < inner.length; i++) {
-        char c = inner.bytes[i];
-        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || (is_bracketed ? c == ':' : c == '-' || c == '_');
-        if (!is_fine)
-            return false;
-    }
-    return true;
-}
-
-static bool authority_read(struct slice text, struct authority *out)
-{
-    size_t end = text.length;
-    uint32_t port = 0;
-    while (end > 0 && text.bytes[end - 1] != ':' && text.bytes[end - 1] != ']')
-        end--;
-    bool has_port = end > 0 && text.bytes[end - 1] == ':';
-    for (size_t i = end; i < text.length && has_port; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9' || port > UINT16_MAX)
-            return false;
-        port = port * 10 + (uint32_t)(text.bytes[i] - '0');
-    }
-    *out = (struct authority){{text.bytes, has_port ? end - 1 : text.length}, (uint16_t)port};
-    return authority_is_host(out->host) && (!has_port || (port >= 1 && port <= UINT16_MAX));
-}
 
 /* Takes the next host off a list with commas or spaces between hosts; false at its end. */
 static bool hosts_next(struct slice *rest, struct slice *out)
@@ -70,10 +31,10 @@ enum status key_fetch_ports(const char *hosts, uint16_t *ports, size_t capacity,
 {
     struct slice rest = slice_of(hosts);
     struct slice text;
-    struct authority authority;
+    struct upstream_authority authority;
     *count = 0;
     while (hosts_next(&rest, &text)) {
-        if (!authority_read(text, &authority))
+        if (!upstream_url_authority(text, &authority))
             FAIL_PARAM(STATUS_INVALID, "jwks_hosts",
                        "jwks_hosts must be names or name:port, with commas between them");
         uint16_t port = authority.port != 0 ? authority.port : PORT_TLS;
@@ -88,62 +49,20 @@ enum status key_fetch_ports(const char *hosts, uint16_t *ports, size_t capacity,
     return STATUS_OK;
 }
 
-struct url {
-    bool is_plain;
-    struct authority authority; /* its port is never 0 */
-    struct slice origin;        /* everything before the path */
-    const char *path;
-};
-
-static bool url_is_loopback(struct slice host)
-{
-    struct in_addr four;
-    char text[INET_ADDRSTRLEN];
-    if (slice_is(host, "[::1]"))
-        return true;
-    if (host.length >= sizeof text)
-        return false;
-    memcpy(text, host.bytes, host.length);
-    text[host.length] = '\0';
-    return inet_pton(AF_INET, text, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
-}
-
-static bool url_read(const char *text, struct url *out)
-{
-    struct slice rest = slice_of(text);
-    out->is_plain = slice_starts_with(rest, SLICE("http://"));
-    size_t scheme = out->is_plain ? 7 : 8;
-    if (!out->is_plain && !slice_starts_with(rest, SLICE("https://")))
-        return false;
-    size_t end = scheme;
-    while (end < rest.length && rest.bytes[end] != '/')
-        end++;
-    for (size_t i = end; i < rest.length; i++) {
-        if (rest.bytes[i] <= ' ' || rest.bytes[i] > '~' || rest.bytes[i] == '#')
-            return false;
-    }
-    out->origin = (struct slice){text, end};
-    out->path = end < rest.length ? text + end : "/";
-    if (!authority_read((struct slice){text + scheme, end - scheme}, &out->authority))
-        return false;
-    if (out->authority.port == 0)
-        out->authority.port = out->is_plain ? PORT_PLAIN : PORT_TLS;
-    return true;
-}
-
-static enum status url_check(const char *text, const char *hosts, struct url *out)
+static enum status url_check(const char *text, const char *hosts, struct upstream_url *out)
 {
     struct slice rest = slice_of(hosts);
     struct slice one;
-    struct authority named;
-    if (!url_read(text, out))
+    struct upstream_authority named;
+    if (!upstream_url_read(text, out))
         FAIL_PARAM(STATUS_INVALID, "jwks_url",
                    "jwks_url must be https://HOST[:PORT]/PATH, without a fragment.");
-    if (out->is_plain && !url_is_loopback(out->authority.host))
+    if (out->is_plain && !upstream_url_is_loopback(out->authority.host))
         FAIL_PARAM(STATUS_FORBIDDEN, "jwks_url",
                    "Without TLS, jwks_url may only name an address of this machine (127.0.0.1).");
     while (hosts_next(&rest, &one)) {
-        if (authority_read(one, &named) && named.host.length == out->authority.host.length &&
+        if (upstream_url_authority(one, &named) &&
+            named.host.length == out->authority.host.length &&
             strncasecmp(named.host.bytes, out->authority.host.bytes, named.host.length) == 0 &&
             (named.port != 0 ? named.port : PORT_TLS) == out->authority.port)
             return STATUS_OK;
@@ -155,7 +74,7 @@ static enum status url_check(const char *text, const char *hosts, struct url *ou
 
 enum status key_fetch_check(const char *url, const char *hosts)
 {
-    struct url read;
+    struct upstream_url read;
     return url_check(url, hosts, &read);
 }
 
@@ -231,7 +150,7 @@ static enum status fetch_call(struct https_client *https, const char *path, stru
 
 enum status key_fetch(const struct key_fetch_options *options, struct buffer *out)
 {
-    struct url url;
+    struct upstream_url url;
     struct https_client *https = NULL;
     char origin[LIMIT_JWKS_URL_BYTES];
     TRY(url_check(options->url, options->hosts, &url));
