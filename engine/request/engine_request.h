@@ -31,6 +31,11 @@ struct engine_inputs {
     struct slice tools;
     struct slice documents;
     struct slice values; /* an object: variables of the template */
+    /* For a server that renders and constrains by itself (gateway/adapter). An engine ignores
+     * them. */
+    struct slice tool_choice; /* as the request has it, JSON */
+    bool is_single_call;      /* at most one call of a tool */
+    struct slice effort;      /* reasoning_effort */
 };
 
 struct engine_sampling {

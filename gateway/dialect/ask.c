@@ -168,6 +168,11 @@ static enum status parse_relations(struct ask *ask)
     if (ask->prompt_count * ask->engine.choices > LIMIT_ANSWERS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be at most %d.",
                    LIMIT_ANSWERS);
+    if (ask->want_token_ids && ask->model.is_foreign)
+        FAIL_PARAM(
+            STATUS_UNSUPPORTED, "return_token_ids",
+            "Unsupported parameter: 'return_token_ids' cannot be honoured by the engine that "
+            "serves this model.");
     ask->engine.service_class = service_class_lower(ask->engine.service_class, ask->priority);
     return STATUS_OK;
 }

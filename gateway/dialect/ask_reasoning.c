@@ -41,6 +41,20 @@ static json_t *variable_word(struct slice word)
     return json_stringn(word.bytes, word.length);
 }
 
+/* Variables go to the server behind this one; what it would not know is refused here. */
+static enum status check_foreign(struct ask *ask)
+{
+    const struct ask_variables *wanted = &ask->variables;
+    if (wanted->verbosity.length > 0 && !slice_is(wanted->verbosity, "medium"))
+        FAIL_PARAM(STATUS_UNSUPPORTED, "verbosity",
+                   "Unsupported value: 'verbosity' must be 'medium' here; ask for short or long "
+                   "answers in a message.");
+    ask->engine.inputs.effort = wanted->effort;
+    if (wanted->given == NULL)
+        return STATUS_OK;
+    return ask_block_json(wanted->given, &ask->blocks, &ask->engine.inputs.values);
+}
+
 static enum status variables_check(const struct ask *ask)
 {
     const struct answer_model *model = ask->model.answer;
@@ -63,6 +77,8 @@ enum status ask_reasoning_check(struct ask *ask)
     const struct ask_variables *wanted = &ask->variables;
     const struct answer_model *model = ask->model.answer;
     enum status status = STATUS_OK;
+    if (ask->model.is_foreign)
+        return check_foreign(ask);
     TRY(variables_check(ask));
     json_t *variables =
         wanted->given != NULL ? json_copy((json_t *)(uintptr_t)wanted->given) : json_object();

@@ -395,11 +395,26 @@ static enum status constraint_make(struct ask *ask)
     return status;
 }
 
+static enum status check_foreign(struct ask *ask)
+{
+    const struct ask_tools *tools = &ask->tools;
+    struct engine_inputs *inputs = &ask->engine.inputs;
+    if (tools->count == 0)
+        return STATUS_OK;
+    inputs->is_single_call = tools->is_single;
+    TRY(ask_block_json(tools->list, &ask->blocks, &inputs->tools));
+    if (tools->choice_json == NULL)
+        return STATUS_OK;
+    return ask_block_json(tools->choice_json, &ask->blocks, &inputs->tool_choice);
+}
+
 enum status ask_tools_check(struct ask *ask)
 {
     struct ask_tools *tools = &ask->tools;
     const struct answer_model *model = ask->model.answer;
     TRY(choice_check(tools));
+    if (ask->model.is_foreign)
+        return check_foreign(ask);
     /* A constraint holds from the first token on, so such an answer has no reasoning. */
     ask->is_split = tools->count > 0 || (model->has_reasoning && !ask->engine.constraint.is_set);
     if (ask->is_split && ask->engine.shows_control)

@@ -27,6 +27,9 @@ struct ask_model {
     const char *name;
     uint32_t vocab;                    /* token ids are below it */
     const struct answer_model *answer; /* how it writes calls; outlives the ask */
+    /* A server behind this one renders the template, constrains the answer and splits it: what the
+     * request has of these goes there as it is. `answer` is NULL then. */
+    bool is_foreign;
 };
 
 /* Which tools the answer may call. */

@@ -12,13 +12,14 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/log.h"
+#include "gateway/adapter/adapter.h"
 #include "gateway/engine_http/face.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_routes.h"
-#include "gateway/engine_http/source_fleet.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/stderr_lines.h"
+#include "gateway/source/source_fleet.h"
 #include "kernels/ranks.h"
 
 enum {
@@ -222,7 +223,27 @@ static enum status open_template(const struct engine_http_options *options, stru
     FAIL(status != STATUS_OK ? status : STATUS_INVALID, "chat template %s is empty", path);
 }
 
-static enum status open_engine(struct engine_process *process)
+/* Opens a foreign server as the source of answers. */
+static enum status open_adapter(struct engine_process *process)
+{
+    const struct config *config = process->config;
+    const struct engine_http_options *given = process->options;
+    const struct adapter_options options = {.loop = process->face.loop,
+                                            .url = config->upstream,
+                                            .address = given->upstream_address,
+                                            .kind = config->upstream_kind,
+                                            .key = given->upstream_key,
+                                            .model_name = config->model_name,
+                                            .requests_max = (uint32_t)config->upstream_requests,
+                                            .idle_ms =
+                                                (uint32_t)config->upstream_idle_timeout_s * 1000,
+                                            .accepts_shared = config->upstream_shared_cache,
+                                            .wake = face_wake,
+                                            .wake_context = &process->face};
+    return adapter_open(&process->face.source, &options);
+}
+
+static enum status open_fleet(struct engine_process *process)
 {
     const struct config *config = process->config;
     if (config->model[0] == '\0')
@@ -288,7 +309,12 @@ static enum status open_engine(struct engine_process *process)
         close(options.model_descriptor); /* the file is mapped */
     if (options.draft_descriptor > 0)
         close(options.draft_descriptor);
-    TRY(source_fleet_open(&process->face.source, process->face.fleet));
+    return source_fleet_open(&process->face.source, process->face.fleet);
+}
+
+static enum status open_source(struct engine_process *process)
+{
+    TRY(process->config->upstream[0] != '\0' ? open_adapter(process) : open_fleet(process));
     process->face.source->ops->info(process->face.source, &process->face.info);
     final_ring_name_model(process->face.finals, process->face.info.model_name);
     return STATUS_OK;
@@ -388,7 +414,7 @@ static enum status open_all(struct engine_process *process,
     TRY(face_bodies_create(face));
     face->failed = on_failed;
     face->failed_context = process;
-    TRY(open_engine(process));
+    TRY(open_source(process));
     TRY(loop_turns_create(&face->turns, face->loop, LIMIT_TEXTS_WAITING,
                           LIMIT_TENANT_TEXTS_WAITING));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "config/base/limits.h"
@@ -26,7 +27,10 @@ struct engine_http_options {
     int draft_descriptor;    /* file of config->draft_model; 0 = open it */
     int model_descriptor;    /* file of config->model; -1 = open it */
     int template_descriptor; /* file of config->chat_template; 0 = open it */
-    int state_descriptor;    /* directory of finals.ring; -1 = open config->data_dir */
+    /* Of config->upstream, which needs it: looked up before this process lost that right. */
+    const struct sockaddr *upstream_address;
+    const char *upstream_key; /* first line of config->upstream_key_file; "" = none */
+    int state_descriptor;     /* directory of finals.ring; -1 = open config->data_dir */
     /* One for each of config->engines, borrowed; this process is rank 0. NULL = no other ranks. */
     struct ranks *ranks[LIMIT_ENGINES];
     /* User ids of the edge, which may connect. Without any, only this process's user may. */

@@ -15,9 +15,9 @@
 #include "engine/fleet.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/engine_http/final_ring.h"
-#include "gateway/engine_http/source.h"
 #include "gateway/http/loop_turns.h"
 #include "gateway/http/request.h"
+#include "gateway/source/source.h"
 
 enum {
     /* More ids than requests can be in the engines. The final ring knows the ids of requests that

@@ -13,8 +13,9 @@
  * frame comes near this bound. */
 enum {
     PART_BYTES_MAX = 64 * 1024 * 1024,
-    CALL_ID_SHORT = 9,   /* templates that want such ids want them without "call_" */
-    CALL_ID_HASHED = 10, /* letters that one hash of 64 bits gives: 62^10 < 2^64 */
+    CALL_ID_FOREIGN = 24, /* of a source that splits its answers */
+    CALL_ID_SHORT = 9,    /* templates that want such ids want them without "call_" */
+    CALL_ID_HASHED = 10,  /* letters that one hash of 64 bits gives: 62^10 < 2^64 */
 };
 
 static void append_comma(struct buffer *out)
@@ -66,7 +67,8 @@ static void call_key_draw(void)
 static void call_id(const struct face_frame_choice *choice, uint32_t call, struct buffer *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    const uint32_t count = choice->head->answer->format->id_letters;
+    const struct answer_model *answer = choice->head->answer;
+    const uint32_t count = answer != NULL ? answer->format->id_letters : CALL_ID_FOREIGN;
     struct {
         char id[sizeof choice->head->id];
         uint32_t choice, call, part;
@@ -135,6 +137,21 @@ static void split_take(void *context, const struct answer_part *part)
         buffer_append_slice(&choice->reasoning, part->text);
     else
         split_call(choice, part);
+}
+
+/* A part of an answer that its source has split. */
+static void part_add(struct face_frame_choice *choice, const struct face_frame_head *head,
+                     const struct source_event *from)
+{
+    static const enum answer_part_kind kinds[] = {[SOURCE_CONTENT] = ANSWER_CONTENT,
+                                                  [SOURCE_REASONING] = ANSWER_REASONING,
+                                                  [SOURCE_CALL_NAME] = ANSWER_CALL_NAME,
+                                                  [SOURCE_CALL_ARGUMENTS] = ANSWER_CALL_ARGUMENTS};
+    const struct answer_part part = {
+        .kind = kinds[from->channel], .call = from->call, .text = from->engine.text};
+    choice->head = head;
+    choice->parts_calls += from->channel == SOURCE_CALL_NAME;
+    split_take(choice, &part);
 }
 
 enum status face_frame_choice_split(struct face_frame_choice *choice,
@@ -285,7 +302,9 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
                     const struct source_event *from)
 {
     const struct engine_event *event = &from->engine;
-    if (choice->split != NULL)
+    if (from->channel != SOURCE_WHOLE)
+        part_add(choice, head, from);
+    else if (choice->split != NULL)
         split_add(choice, event);
     else
         buffer_append_slice(&choice->text, event->text);
@@ -370,7 +389,8 @@ static void choice_clear(struct face_frame_choice *choice)
 
 static bool has_calls(const struct face_frame_choice *choice)
 {
-    return choice->split != NULL && answer_split_calls(choice->split) > 0;
+    return choice->parts_calls > 0 ||
+           (choice->split != NULL && answer_split_calls(choice->split) > 0);
 }
 
 static void write_finish(const struct face_frame_choice *choice, enum engine_finish finish,

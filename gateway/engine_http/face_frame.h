@@ -20,7 +20,7 @@
 
 #include "engine/answer/answer_split.h"
 #include "gateway/dialect/ask.h"
-#include "gateway/engine_http/source.h"
+#include "gateway/source/source.h"
 
 /* What all frames of one answer have in common. */
 struct face_frame_head {
@@ -51,8 +51,9 @@ struct face_frame_choice {
     const struct face_frame_head *head;
     struct answer_split *split;
     struct buffer reasoning;
-    struct buffer calls; /* items of delta.tool_calls; the last one is open while is_in_call */
-    bool is_in_call;     /* the last item wants more arguments, and its two closing braces */
+    struct buffer calls;  /* items of delta.tool_calls; the last one is open while is_in_call */
+    uint32_t parts_calls; /* calls that a source which splits its answers has begun */
+    bool is_in_call;      /* the last item wants more arguments, and its two closing braces */
     uint32_t reasoning_tokens;
 };
 

@@ -53,6 +53,7 @@ struct face_job {
     bool has_started; /* a START event came: there will be a final record */
     bool is_begun;    /* the answer 200 was begun */
     bool is_failed;
+    bool is_estimated;         /* some counts are not the source's own */
     bool is_standing;          /* some choices are paused and none is running */
     _Atomic bool is_cancelled; /* workers read it too */
     bool is_finished;
@@ -272,8 +273,9 @@ static void job_finish(struct face_job *job)
     if (is_refused && !job->has_started)
         face_forget_id(job->face, slice_of(job->trusted.request_id));
     if ((job->has_started || is_given_up) && !is_refused) {
-        job->report.reasoning_tokens = job_reasoning(job);
+        job->report.reasoning_tokens += job_reasoning(job);
         struct final_record record = job_record(job, &job->report);
+        record.report.is_estimated = job->is_estimated;
         final_ring_end(job->face->finals, job->place, &record);
         job->place = FINAL_RING_NONE;
         if (job->request != NULL && job->is_begun) {
@@ -417,6 +419,7 @@ static void event_end(struct face_job *job, const struct engine_report *report)
     sum->cached_own += report->cached_own;
     sum->cached_host_tokens += report->cached_host_tokens;
     sum->completion_tokens += report->completion_tokens;
+    sum->reasoning_tokens += report->reasoning_tokens; /* of a source that splits its answers */
     sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
     sum->prefill_us += report->prefill_us;
     sum->decode_us = sum->decode_us > report->decode_us ? sum->decode_us : report->decode_us;
@@ -464,6 +467,7 @@ static void job_take(struct face_sink *sink, const struct source_event *from)
         return;
     case ENGINE_EVENT_END:
         event_end(job, &event->report);
+        job->is_estimated = job->is_estimated || from->is_estimated;
         job->tokens[prompt] = event->report.completion_tokens;
         break;
     case ENGINE_EVENT_PAUSED:
@@ -560,7 +564,8 @@ static void job_parse(struct loop_turns_task *task)
         return;
     const struct ask_model model = {.name = job->face->info.model_name,
                                     .vocab = job->face->info.vocab,
-                                    .answer = job->face->source->answer};
+                                    .answer = job->face->source->answer,
+                                    .is_foreign = job->face->source->answer == NULL};
     job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body), &model);
     if (job->parse_status != STATUS_OK)
         job->note = *status_note();

@@ -334,9 +334,18 @@ static void job_done(struct loop_turns_task *task)
     job_release(job);
 }
 
+/* Whether there are engines that keep prompts; answers the request if not. */
+static bool has_fleet(const struct face *face, struct http_request *request)
+{
+    if (face->fleet == NULL)
+        http_respond_error(request, STATUS_UNSUPPORTED, NULL,
+                           "The engine that serves this model keeps no published prompts.");
+    return face->fleet != NULL;
+}
+
 void face_prompt_publish(struct http_request *request, struct face *face)
 {
-    if (!face_accepts(face, request))
+    if (!face_accepts(face, request) || !has_fleet(face, request))
         return;
     static const uint8_t nobody[16]; /* the request is the operator's, not a tenant's */
     const size_t body_bytes = http_body(request).length;
@@ -377,6 +386,8 @@ out:
 void face_prompt_unpublish(struct http_request *request, struct face *face)
 {
     struct engine_domain domain;
+    if (!has_fleet(face, request))
+        return;
     enum status status = domain_read(http_path_argument(request, 0), &domain);
     if (status == STATUS_OK)
         status = fleet_unpublish(face->fleet, &domain);
@@ -406,7 +417,7 @@ void face_prompt_list(struct http_request *request, struct face *face)
 {
     struct buffer answer;
     struct engine_published found[LIMIT_PROMPTS];
-    size_t count = fleet_published(face->fleet, found, LIMIT_PROMPTS);
+    size_t count = face->fleet != NULL ? fleet_published(face->fleet, found, LIMIT_PROMPTS) : 0;
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
     for (uint32_t i = 0; i < face->prompt_count; i++) {

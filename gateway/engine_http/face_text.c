@@ -201,6 +201,11 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
 {
     if (!face_accepts(face, request))
         return;
+    if (face->fleet == NULL) {
+        http_respond_error(request, STATUS_UNSUPPORTED, NULL,
+                           "The engine that serves this model has no tokenizer here.");
+        return;
+    }
     const size_t body_bytes = http_body(request).length;
     struct face_trusted trusted;
     struct byte_shares_hold hold = {0};

@@ -552,10 +552,10 @@ void final_ring_render(const struct final_ring *ring, const struct final_record 
     buffer_printf(out,
                   ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
                   "\"completion_tokens\":%u,\"reasoning_tokens\":%u,\"finish_reason\":\"%s\","
-                  "\"estimated\":false,",
+                  "\"estimated\":%s,",
                   (long long)record->at_us, report->prompt_tokens, report->cached_tokens,
                   report->completion_tokens, report->reasoning_tokens,
-                  engine_finish_name(report->finish));
+                  engine_finish_name(report->finish), report->is_estimated == 1 ? "true" : "false");
     buffer_printf(out,
                   "\"queue_us\":%lld,\"prefill_us\":%lld,\"decode_us\":%lld,\"preemptions\":%u,"
                   "\"swapped_pages\":%u,\"swap_us\":%lld",

@@ -52,6 +52,7 @@ struct final_counts {
     uint32_t swapped_pages;
     int64_t swap_us;
     enum engine_finish finish;
+    uint32_t is_estimated; /* 1: a foreign server did not tell all counts; nothing in older files */
 };
 struct final_counts final_ring_counts(const struct engine_report *report);
 

@@ -244,8 +244,11 @@ static const uint32_t calls_of_files[] = {
     SYS_chmod, SYS_chown, SYS_lchown,
 #endif
 };
-static const uint32_t calls_of_sockets[] = {
-    SYS_socket, SYS_connect, SYS_bind, SYS_listen, SYS_socketpair,
+static const uint32_t calls_of_clients[] = {
+    SYS_socket, SYS_connect,
+};
+static const uint32_t calls_of_servers[] = {
+    SYS_bind, SYS_listen, SYS_socketpair,
 };
 /* clang-format on */
 
@@ -309,7 +312,7 @@ static void calls_judge(struct calls *calls, uint32_t number, uint32_t argument,
 
 /* A socket's family must be AF_UNIX or, with a network, AF_INET or AF_INET6. calls_judge compares
  * with one value only. */
-static void calls_judge_socket(struct calls *calls, bool has_network)
+static void calls_judge_socket(struct calls *calls, bool is_edge, bool has_network)
 {
     uint8_t more = has_network ? 2 : 0;
     calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, (uint8_t)(4 + more));
@@ -318,7 +321,7 @@ static void calls_judge_socket(struct calls *calls, bool has_network)
         calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 3, 0);
         calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 2, 0);
     }
-    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0);
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, is_edge ? AF_UNIX : AF_INET, 1, 0);
     calls_return(calls, CALLS_REFUSE(EPERM));
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
@@ -347,7 +350,9 @@ enum status sandbox_calls(bool is_edge, bool has_network)
     calls_refuse_all(&calls, calls_denied, CALLS_COUNT(calls_denied));
     if (!is_edge) {
         calls_refuse_all(&calls, calls_of_files, CALLS_COUNT(calls_of_files));
-        calls_refuse_all(&calls, calls_of_sockets, CALLS_COUNT(calls_of_sockets));
+        calls_refuse_all(&calls, calls_of_servers, CALLS_COUNT(calls_of_servers));
+        if (!has_network)
+            calls_refuse_all(&calls, calls_of_clients, CALLS_COUNT(calls_of_clients));
     }
     /* The flags of clone3 are behind a pointer, where a filter cannot look; without clone3 the C
      * library uses clone. clone must make a thread: this denies processes, and namespaces too,
@@ -358,7 +363,7 @@ enum status sandbox_calls(bool is_edge, bool has_network)
     calls_judge(&calls, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
     /* Only for itself: a limit on another process's CPU time would end in a signal to it. */
     calls_judge(&calls, SYS_prlimit64, 0, BPF_JEQ, 0);
-    calls_judge_socket(&calls, has_network);
+    calls_judge_socket(&calls, is_edge, has_network);
     calls_judge_ioctl(&calls);
     calls_return(&calls, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = calls.count, .filter = calls.code};

@@ -494,7 +494,9 @@ static enum status open_data(struct serve *serve)
 static enum status serve_open(struct serve *serve)
 {
     const struct config *config = serve->config;
-    if (config->model[0] == '\0')
+    if (config->model[0] != '\0' && config->upstream[0] != '\0')
+        FAIL(STATUS_INVALID, "--model and --upstream exclude each other: one of them answers");
+    if (config->model[0] == '\0' && config->upstream[0] == '\0')
         FAIL(STATUS_INVALID, "no model: set --model FILE.gguf, BANYAN_MODEL, or \"model\" in the "
                              "file of --config");
     sandbox_process();

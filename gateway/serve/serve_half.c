@@ -16,14 +16,23 @@
 #include <unistd.h>
 
 #include "auth/ledger/redis_url.h"
+#include "config/base/limits_upstream.h"
 #include "config/base/log.h"
 #include "engine/ranks/rank_follow.h"
+#include "gateway/adapter/adapter_address.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
 #include "gateway/serve/sandbox.h"
 #include "gateway/upstream/key_fetch.h"
 #include "kernels/kernels_prepare.h"
+
+/* What the engine knows of a foreign server before it is confined. */
+struct engine_upstream {
+    struct sockaddr_storage address;
+    uint16_t port; /* 0: there is none */
+    char key[LIMIT_UPSTREAM_KEY_BYTES];
+};
 
 enum {
     PATH_BYTES = 1024,
@@ -173,19 +182,19 @@ static enum status serve_half_confine(const struct serve_half_options *options,
 
 /* --- engine --- */
 
-/* Confines the engine to `places` and the directory `state`. */
+/* Confines the engine to `places`, the directory `state` and, unless it is 0, one port. */
 static enum status engine_confine(const struct serve_half_options *options, struct places *places,
-                                  int state)
+                                  int state, uint16_t port)
 {
-    const struct sandbox_network none = {.count = 0};
+    const struct sandbox_network network = {.ports = {port}, .count = port != 0};
     places_add_open(places, state, SANDBOX_WRITE);
-    return serve_half_confine(options, places, &none, false);
+    return serve_half_confine(options, places, &network, false);
 }
 
 enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
 {
     struct places places = {.count = 0};
-    return engine_confine(options, &places, state);
+    return engine_confine(options, &places, state, 0);
 }
 
 /* Takes the lock of the state directory: one engine may use it. The descriptor stays open, so the
@@ -238,6 +247,30 @@ static enum status engine_open_model(const char *path, int *out)
     if (*out < 0)
         FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", path,
              strerrordesc_np(errno));
+    return STATUS_OK;
+}
+
+/* Looks up the host of --upstream and reads its key, as long as this process may. */
+static enum status engine_open_upstream(const struct config *config, struct engine_upstream *out)
+{
+    TRY(adapter_address_find(config->upstream, config->upstream_plain, &out->address, &out->port));
+    out->key[0] = '\0';
+    if (config->upstream_key_file[0] == '\0')
+        return STATUS_OK;
+    FILE *file = fopen(config->upstream_key_file, "re");
+    if (file == NULL)
+        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "--upstream-key-file %s: %s",
+             config->upstream_key_file, strerrordesc_np(errno));
+    bool has_line = fgets(out->key, sizeof out->key, file) != NULL;
+    fclose(file);
+    size_t length = strcspn(out->key, "\r\n");
+    bool is_sound = has_line && length > 0 && length + 1 < sizeof out->key;
+    for (size_t i = 0; i < length && is_sound; i++)
+        is_sound = out->key[i] > ' ' && out->key[i] <= '~';
+    if (!is_sound)
+        FAIL(STATUS_INVALID, "--upstream-key-file %s does not hold a key in its first line",
+             config->upstream_key_file);
+    out->key[length] = '\0';
     return STATUS_OK;
 }
 
@@ -364,6 +397,22 @@ static void engine_end_ranks(const struct engine_http_options *engine)
     }
 }
 
+/* An engine that is an adapter: it has neither model nor device, but one port. */
+static enum status engine_open_adapter(const struct serve_half_options *options,
+                                       struct engine_http_options *engine,
+                                       struct engine_upstream *upstream)
+{
+    struct places places = {.count = 0};
+    TRY(engine_open_upstream(options->config, upstream));
+    engine->upstream_address = (const struct sockaddr *)&upstream->address;
+    engine->upstream_key = upstream->key;
+    sandbox_oom_score(ENGINE_OOM_SCORE);
+    TRY(engine_open_state(options, &engine->state_descriptor));
+    TRY(engine_listen(options, &engine->descriptor));
+    places_add(&places, "/etc/ssl/openssl.cnf", SANDBOX_READ); /* its HTTP client reads it */
+    return engine_confine(options, &places, engine->state_descriptor, upstream->port);
+}
+
 /* Opens everything that the engine needs, then confines it. Ranks are forked first: they inherit no
  * lock, state or socket, and no device, which a forked process could not use. */
 static enum status engine_open(const struct serve_half_options *options,
@@ -388,7 +437,7 @@ static enum status engine_open(const struct serve_half_options *options,
     places_add_model(&places, engine->model_descriptor);
     if (engine->draft_descriptor > 0)
         places_add_model(&places, engine->draft_descriptor);
-    return engine_confine(options, &places, engine->state_descriptor);
+    return engine_confine(options, &places, engine->state_descriptor, 0);
 }
 
 enum status serve_half_run_engine(const struct serve_half_options *options)
@@ -402,7 +451,10 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
                                          .peers = {rights->edge_user, rights->own_user},
                                          .peer_count = 2,
                                          .pulse = options->pulse};
-    enum status status = engine_open(options, &engine);
+    static struct engine_upstream upstream;
+    enum status status = options->config->upstream[0] != '\0'
+                             ? engine_open_adapter(options, &engine, &upstream)
+                             : engine_open(options, &engine);
     if (status == STATUS_OK)
         status = engine_http_run(&engine);
     engine_end_ranks(&engine);

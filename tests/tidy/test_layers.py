@@ -70,11 +70,13 @@ MAY_INCLUDE = {
     "auth": ["config/base", "auth/credential", "auth/tenants", "auth/identity", "auth/limits"],
     "gateway/http": ["config/base"],
     "gateway/dialect": ["config/base", "engine/answer", "engine"],
+    "gateway/upstream": ["config/base", "gateway/http"],
+    "gateway/source": ["config/base", "engine"],
+    "gateway/adapter": ["config/base", "engine", "gateway/http", "gateway/upstream", "gateway/source"],
     "gateway/engine_http": [
         "config/base", "config", "kernels", "engine/answer", "engine", "gateway/http",
-        "gateway/dialect",
+        "gateway/dialect", "gateway/source", "gateway/adapter",
     ],
-    "gateway/upstream": ["config/base", "gateway/http"],
     "gateway/cli": ["config/base", "auth/limits", "gateway/upstream"],
     "gateway/edge/state": [
         "config/base", "config", "auth/ledger", "auth/identity", "auth/limits", "auth",
@@ -103,7 +105,8 @@ MAY_INCLUDE = {
     ],
     "gateway/serve": [
         "config/base", "config", "kernels", "engine/ranks", "auth/ledger", "auth", "gateway/http",
-        "gateway/engine_http", "gateway/upstream", "gateway/edge/state", "gateway/edge",
+        "gateway/adapter", "gateway/engine_http", "gateway/upstream", "gateway/edge/state",
+        "gateway/edge",
     ],
     "gateway": [
         "config/base", "config", "kernels", "kernels/cuda", "engine/bench", "gateway/cli",

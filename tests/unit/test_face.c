@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "gateway/engine_http/source_fleet.h"
+#include "gateway/source/source_fleet.h"
 #include "tests/kit/engine_run.h"
 #include "tests/unit/face_kit.h"
 

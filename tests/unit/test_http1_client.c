@@ -922,7 +922,7 @@ static void test_tcp_nobody_listens(void **state)
     run_deinit(&run);
 }
 
-/* A server that answers no connect: the connect's deadline ends the exchange, or its caller does. */
+/* A server that answers no connect: the connect's deadline ends the exchange, or the caller. */
 static void test_tcp_never_connected(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-#include "gateway/engine_http/source_fleet.h"
+#include "gateway/source/source_fleet.h"
 
 #include "config/base/mem.h"
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "engine/fleet.h"
-#include "gateway/engine_http/source.h"
+#include "gateway/source/source.h"
 
 /* NO_MEMORY. `fleet` must outlive the source. */
 enum status source_fleet_open(struct source **out, struct fleet *fleet);

@@ -1,5 +1,6 @@
-/* source: where the answers of this process come from. The face turns HTTP into requests to a source
- * and the source's events into frames; it does not know what computes them.
+/* source: where the answers of this process come from. The face (gateway/engine_http) turns HTTP
+ * into requests to a source and the source's events into frames. It does not know what computes
+ * them.
  *
  *   face_job ── submit, cancel ──► source_fleet     engines in this process (engine/fleet)
  *            ◄── events ─────────  source_adapter   a foreign server (gateway/adapter)
@@ -26,8 +27,8 @@ enum source_channel {
 /* An event of a request: what the engine says, and what only a source knows. */
 struct source_event {
     struct engine_event engine;
-    /* PROMPT and TOKEN events: the bytes of `engine.token` and of `engine.top`, as the model's token
-     * list has them. */
+    /* PROMPT and TOKEN events: the bytes of `engine.token` and of `engine.top`, as the model's
+     * token list has them. */
     struct slice bytes;
     struct slice top_bytes[LIMIT_LOGPROBS];
     enum source_channel channel; /* of `engine.text`, in TOKEN events */

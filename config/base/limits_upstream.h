@@ -1,0 +1,28 @@
+/* limits_upstream: bounds of what a foreign server may send, and of what waits for it.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     –
+ * Not here: limits of all other things (limits).
+ */
+#pragma once
+
+#include "config/base/limits.h"
+
+/* One event of a stream, or an answer that is no stream. A tool call with long arguments that comes
+ * in one piece is some 100 KiB. */
+#define LIMIT_UPSTREAM_EVENT_BYTES (1024 * 1024)
+/* Answers of a server to questions at start: lists of models, settings with a chat template. */
+#define LIMIT_UPSTREAM_PROBE_BYTES (4 * 1024 * 1024)
+/* Requests that are sent to a server at a time: as many as the face admits. */
+#define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
+/* The key that the server wants, with its end of line. */
+#define LIMIT_UPSTREAM_KEY_BYTES 1024
+
+/* Milliseconds. A connect in a data centre takes one; a long prompt is computed for minutes before
+ * the first byte of its answer. */
+#define LIMIT_UPSTREAM_CONNECT_MS 2000
+#define LIMIT_UPSTREAM_HEAD_MS    600000
+#define LIMIT_UPSTREAM_PROBE_MS   5000
+/* How often deadlines of requests are looked at. */
+#define LIMIT_UPSTREAM_LOOK_MS 50

@@ -1,0 +1,737 @@
+#include "gateway/adapter/adapter.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/clock.h"
+#include "config/base/limits_upstream.h"
+#include "config/base/log.h"
+#include "config/base/mem.h"
+#include "gateway/adapter/adapter_body.h"
+#include "gateway/adapter/adapter_probe.h"
+#include "gateway/adapter/adapter_stream.h"
+#include "gateway/upstream/http1_client.h"
+#include "gateway/upstream/upstream_url.h"
+
+enum {
+    BODY_BYTES_MAX = 64 * 1024 * 1024,
+    REQUESTS_DEFAULT = 64,
+    HEAD_BYTES = LIMIT_UPSTREAM_KEY_BYTES + 1024,
+    BYTES_PER_TOKEN = 4, /* of common texts, for counts that a server did not tell */
+};
+
+/* An event that waits for the face. */
+struct item {
+    struct item *next;
+    struct request *request;
+    enum engine_event_kind kind;
+    uint32_t choice;
+    uint32_t tokens_so_far;
+    enum source_channel channel;
+    uint32_t call;
+    enum engine_finish finish;
+    size_t bytes;
+    char text[];
+};
+
+/* One choice: a request of its own at the server. */
+struct choice {
+    struct request *request;
+    uint32_t index;
+    struct http1_exchange *exchange; /* NULL before it begins and after its end */
+    struct adapter_stream stream;
+    struct buffer body;   /* must stay until it is sent */
+    struct buffer answer; /* of another code than 200 */
+    int code;             /* 0 before the head came */
+    uint32_t pieces;      /* parts of the answer */
+    uint32_t tokens;      /* as counted so far */
+    uint32_t outstanding; /* events that the consumer has not acknowledged */
+    size_t text_bytes;    /* of the answer */
+    bool is_paused;
+    bool is_over;
+};
+
+struct request {
+    struct request *next, *previous;
+    struct adapter *adapter;
+    engine_request_id id;
+    void *context;
+    int64_t deadline_us;
+    int64_t started_us;
+    int64_t first_us; /* of the first part of the answer; 0 = none yet */
+    size_t prompt_bytes;
+    enum service_class service_class;
+    struct engine_report report;
+    struct error_note note; /* why it failed */
+    bool is_estimated;
+    bool has_started;
+    bool is_failed;
+    enum engine_finish cut; /* why its choices were cut; NONE = they were not */
+    uint32_t live;          /* choices that are not over */
+    uint32_t choice_count;
+    struct choice choices[];
+};
+
+struct adapter {
+    struct source source;
+    struct adapter_facts facts;
+    char model_name[LIMIT_NAME_BYTES];
+    char head[HEAD_BYTES]; /* everything behind the path of a request */
+    char prefix[LIMIT_NAME_BYTES];
+    struct http1_client *client;
+    struct loop_timer *timer; /* looks at deadlines while there are requests */
+    struct request *requests;
+    uint32_t request_count, requests_max;
+    engine_request_id next_id;
+    struct item *first, **last;
+    struct item *told; /* the event that the consumer has: freed at its next call */
+    uint64_t prompt_tokens, completion_tokens;
+    int64_t created_s;
+    void (*wake)(void *context);
+    void *wake_context;
+};
+
+static struct adapter *adapter_of(const struct source *source)
+{
+    return (struct adapter *)(uintptr_t)(const void *)source;
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+static struct item *item_add(struct request *request, enum engine_event_kind kind, uint32_t choice,
+                             struct slice text)
+{
+    struct adapter *adapter = request->adapter;
+    struct item *item = mem_alloc(sizeof *item + text.length);
+    ASSERT(item != NULL);
+    *item = (struct item){.request = request, .kind = kind, .choice = choice, .bytes = text.length};
+    if (text.length > 0)
+        memcpy(item->text, text.bytes, text.length);
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        item->tokens_so_far += request->choices[i].tokens;
+    *adapter->last = item;
+    adapter->last = &item->next;
+    adapter->wake(adapter->wake_context);
+    return item;
+}
+
+static void request_free(struct request *request)
+{
+    struct adapter *adapter = request->adapter;
+    if (request->previous != NULL)
+        request->previous->next = request->next;
+    else
+        adapter->requests = request->next;
+    if (request->next != NULL)
+        request->next->previous = request->previous;
+    adapter->request_count--;
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        adapter_stream_deinit(&request->choices[i].stream);
+        buffer_deinit(&request->choices[i].body);
+        buffer_deinit(&request->choices[i].answer);
+    }
+    mem_free(request);
+}
+
+/* Frees the event that the consumer had, and with a request's last event the request. */
+static void told_free(struct adapter *adapter)
+{
+    struct item *item = adapter->told;
+    adapter->told = NULL;
+    if (item == NULL)
+        return;
+    if (item->kind == ENGINE_EVENT_END || item->kind == ENGINE_EVENT_ERROR)
+        request_free(item->request);
+    mem_free(item);
+}
+
+static bool adapter_next(struct source *source, struct source_event *out)
+{
+    struct adapter *adapter = adapter_of(source);
+    told_free(adapter);
+    struct item *item = adapter->first;
+    if (item == NULL)
+        return false;
+    adapter->first = item->next;
+    if (adapter->first == NULL)
+        adapter->last = &adapter->first;
+    adapter->told = item;
+    const struct request *request = item->request;
+    out->channel = item->channel;
+    out->call = item->call;
+    out->bytes = (struct slice){0};
+    out->is_estimated = request->is_estimated;
+    struct engine_event *event = &out->engine;
+    event->kind = item->kind;
+    event->id = request->id;
+    event->context = request->context;
+    event->choice = item->choice;
+    event->tokens_so_far = item->tokens_so_far;
+    event->token = 0;
+    event->top_count = 0;
+    event->text = (struct slice){item->text, item->bytes};
+    event->is_mark = false;
+    event->is_in_reasoning = false;
+    event->finish = item->finish;
+    event->report = request->report;
+    event->note = request->note;
+    return true;
+}
+
+/* --- the course of a request --------------------------------------------------------------- */
+
+static uint32_t tokens_of(size_t bytes)
+{
+    return (uint32_t)((bytes + BYTES_PER_TOKEN - 1) / BYTES_PER_TOKEN);
+}
+
+/* Puts what the server has told so far into the report. All choices have one prompt; what was found
+ * in the cache counts for the first, because the others find what it has left there. */
+static void report_counts(struct request *request, const struct choice *choice)
+{
+    const struct adapter_counts *counts = &choice->stream.counts;
+    if (counts->prompt >= 0)
+        request->report.prompt_tokens = (uint32_t)counts->prompt;
+    if (choice->index == 0 && counts->cached >= 0 && counts->cached <= counts->prompt) {
+        request->report.cached_tokens = (uint32_t)counts->cached;
+        request->report.cached_own = (uint32_t)counts->cached;
+    }
+}
+
+static void request_start(struct request *request)
+{
+    if (request->has_started)
+        return;
+    request->has_started = true;
+    request->report.queue_us = clock_mono_us(clock_system()) - request->started_us;
+    item_add(request, ENGINE_EVENT_START, 0, (struct slice){0});
+}
+
+/* Fills in what the server did not tell. */
+static void request_complete(struct request *request)
+{
+    struct engine_report *report = &request->report;
+    const int64_t now_us = clock_mono_us(clock_system());
+    report->completion_tokens = 0;
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        report->completion_tokens += request->choices[i].tokens;
+    if (report->prompt_tokens == 0) {
+        report->prompt_tokens = tokens_of(request->prompt_bytes);
+        request->is_estimated = true;
+    }
+    report->prefill_us = request->first_us > 0 ? request->first_us - request->started_us : 0;
+    report->decode_us = request->first_us > 0 ? now_us - request->first_us : 0;
+    report->queue_us =
+        0; /* the server's own queue is part of its prefill: nobody can tell them apart */
+    report->service_class = request->service_class;
+    request->adapter->prompt_tokens += report->prompt_tokens;
+    request->adapter->completion_tokens += report->completion_tokens;
+}
+
+static void request_end(struct request *request)
+{
+    if (request->live > 0)
+        return;
+    if (!request->has_started) {
+        item_add(request, ENGINE_EVENT_ERROR, 0, (struct slice){0});
+        return;
+    }
+    request_complete(request);
+    item_add(request, ENGINE_EVENT_END, 0, (struct slice){0});
+}
+
+static void choice_over(struct choice *choice, enum engine_finish finish)
+{
+    struct request *request = choice->request;
+    ASSERT(!choice->is_over);
+    choice->is_over = true;
+    request->report.finish = finish;
+    if (request->has_started)
+        item_add(request, ENGINE_EVENT_CHOICE_END, choice->index, (struct slice){0})->finish =
+            finish;
+    request->live--;
+    request_end(request);
+}
+
+/* Ends the choices that still run. `finish` says why. */
+static void request_cut(struct request *request, enum engine_finish finish)
+{
+    if (request->cut != ENGINE_FINISH_NONE)
+        return;
+    request->cut = finish;
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        struct choice *choice = &request->choices[i];
+        if (!choice->is_over && choice->exchange != NULL)
+            http1_exchange_cancel(choice->exchange); /* on_ended counts it */
+    }
+}
+
+static void request_fail(struct request *request, enum status status, const char *message)
+{
+    if (request->is_failed)
+        return;
+    request->is_failed = true;
+    (void)status_fail(status, __FILE__, __LINE__, NULL, "%s", message);
+    request->note = *status_note();
+}
+
+/* --- the answer of the server -------------------------------------------------------------- */
+
+static void on_part(void *context, const struct adapter_part *part)
+{
+    struct choice *choice = context;
+    struct request *request = choice->request;
+    choice->pieces++;
+    choice->text_bytes += part->text.length;
+    if (!choice->request->adapter->facts.kind->has_counts)
+        choice->tokens++; /* the last frame says how many they really were */
+    else if (choice->stream.counts.completion >= 0)
+        choice->tokens = (uint32_t)choice->stream.counts.completion;
+    report_counts(request, choice);
+    if (request->first_us == 0)
+        request->first_us = clock_mono_us(clock_system());
+    request_start(request);
+    struct item *item = item_add(request, ENGINE_EVENT_TOKEN, choice->index, part->text);
+    item->channel = part->channel;
+    item->call = part->call;
+    choice->outstanding++;
+    if (choice->outstanding >= LIMIT_UNDELIVERED_TOKENS && !choice->is_paused &&
+        choice->exchange != NULL) {
+        choice->is_paused = true;
+        http1_exchange_pause(choice->exchange);
+    }
+}
+
+static void on_frame(void *context)
+{
+    struct choice *choice = context;
+    const struct adapter_counts *counts = &choice->stream.counts;
+    report_counts(choice->request, choice);
+    if (counts->completion >= 0)
+        choice->tokens = (uint32_t)counts->completion;
+    if (counts->reasoning >= 0)
+        choice->request->report.reasoning_tokens = (uint32_t)counts->reasoning;
+}
+
+static const struct adapter_stream_callbacks stream_callbacks = {on_part, on_frame};
+
+static void on_head(void *context, const struct http1_head *head)
+{
+    static const struct slice wanted = {"text/event-stream", 17};
+    struct choice *choice = context;
+    choice->code = head->code;
+    if (head->code == 200 && !slice_starts_with(head->content_type, wanted)) {
+        request_fail(choice->request, STATUS_UNAVAILABLE,
+                     "The engine answered in a form that this server does not know.");
+        http1_exchange_cancel(choice->exchange);
+    }
+}
+
+static void on_body(void *context, struct slice bytes)
+{
+    struct choice *choice = context;
+    if (choice->code != 200) {
+        buffer_append_slice(&choice->answer, bytes);
+        if (choice->answer.status != STATUS_OK)
+            http1_exchange_cancel(choice->exchange);
+        return;
+    }
+    enum status status = adapter_stream_feed(&choice->stream, bytes);
+    if (status == STATUS_OK)
+        return;
+    log_failure(LOG_WARN, "upstream_answer");
+    request_fail(choice->request, STATUS_UNAVAILABLE, "The engine did not finish the answer.");
+    if (choice->exchange != NULL)
+        http1_exchange_cancel(choice->exchange);
+}
+
+/* What a refusal means for the client. The server's own words stay here: they may quote a
+ * prompt. */
+static void refused(struct choice *choice)
+{
+    const struct buffer *answer = &choice->answer;
+    struct request *request = choice->request;
+    static const char *const marks[] = {"exceed_context_size_error", "maximum context length"};
+    LOG(LOG_WARN, "upstream_refused", LOG_NUMBER("code", choice->code));
+    if (choice->code == 400 || choice->code == 422) {
+        for (size_t i = 0; i < sizeof marks / sizeof marks[0] && answer->length > 0; i++) {
+            if (memmem(answer->bytes, answer->length, marks[i], strlen(marks[i])) == NULL)
+                continue;
+            request_fail(request, STATUS_CONTEXT_LENGTH,
+                         "The prompt and the answer do not fit the model's context.");
+            return;
+        }
+        request_fail(request, STATUS_INVALID, "The engine of this model refused the request.");
+    } else if (choice->code == 429 || choice->code == 503) {
+        request_fail(request, STATUS_BUSY, "The engine of this model has no room now.");
+    } else {
+        request_fail(request, STATUS_UNAVAILABLE, "The engine of this model cannot answer now.");
+    }
+}
+
+static enum engine_finish finish_of(struct choice *choice, enum status status)
+{
+    struct request *request = choice->request;
+    const struct adapter_stream *stream = &choice->stream;
+    if (request->cut != ENGINE_FINISH_NONE)
+        return request->cut;
+    if (choice->code != 0 && choice->code != 200) {
+        refused(choice);
+        return ENGINE_FINISH_ERROR;
+    }
+    if (!request->is_failed && stream->finish != ENGINE_FINISH_NONE &&
+        stream->finish != ENGINE_FINISH_ERROR)
+        return stream->finish; /* the answer is whole, however the connection ended */
+    LOG(LOG_WARN, "upstream_cut", LOG_NUMBER("status", status),
+        LOG_NUMBER("parts", choice->pieces));
+    request_fail(request, STATUS_UNAVAILABLE,
+                 status == STATUS_DEADLINE ? "The engine of this model has stopped answering."
+                                           : "The engine of this model is not there now.");
+    return ENGINE_FINISH_ERROR;
+}
+
+static void on_ended(void *context, enum status status)
+{
+    struct choice *choice = context;
+    struct request *request = choice->request;
+    choice->exchange = NULL;
+    enum engine_finish finish = finish_of(choice, status);
+    if (finish == ENGINE_FINISH_STOP || finish == ENGINE_FINISH_LENGTH)
+        request_start(request); /* an answer without text */
+    if (choice->stream.counts.completion < 0 ||
+        (request->cut != ENGINE_FINISH_NONE && !request->adapter->facts.kind->has_counts))
+        request->is_estimated = true;
+    if (finish == ENGINE_FINISH_ERROR)
+        request_cut(request, ENGINE_FINISH_ERROR);
+    choice_over(choice, finish);
+}
+
+static const struct http1_callbacks callbacks = {on_head, on_body, on_ended};
+
+/* --- requests ------------------------------------------------------------------------------ */
+
+static enum status choice_begin(struct choice *choice, const struct engine_request *request)
+{
+    struct adapter *adapter = choice->request->adapter;
+    char head[HEAD_BYTES + LIMIT_NAME_BYTES + 64];
+    int length = snprintf(head, sizeof head, "POST %s%s HTTP/1.1\r\n%s", adapter->prefix,
+                          request->prompt_kind == ENGINE_PROMPT_CHAT ? "/v1/chat/completions"
+                                                                     : "/v1/completions",
+                          adapter->head);
+    adapter_body_write(adapter->facts.kind, request, choice->index, adapter->facts.model,
+                       &choice->body);
+    if (choice->body.status != STATUS_OK)
+        FAIL(choice->body.status, "the request to the engine is too long");
+    return http1_exchange_start(adapter->client, (struct slice){head, (size_t)length},
+                                buffer_slice(&choice->body), &callbacks, choice, &choice->exchange);
+}
+
+static struct request *request_create(struct adapter *adapter, const struct engine_request *from)
+{
+    struct request *request =
+        mem_zalloc(1, sizeof *request + from->choices * sizeof request->choices[0]);
+    if (request == NULL)
+        return NULL;
+    request->adapter = adapter;
+    request->id = ++adapter->next_id;
+    request->context = from->context;
+    request->deadline_us = from->deadline_us;
+    request->started_us = clock_mono_us(clock_system());
+    request->service_class = from->service_class;
+    request->choice_count = from->choices;
+    request->live = from->choices;
+    request->prompt_bytes = from->text.length;
+    for (size_t i = 0; i < from->message_count; i++)
+        request->prompt_bytes += from->messages[i].content.length + from->messages[i].json.length;
+    for (uint32_t i = 0; i < from->choices; i++) {
+        struct choice *choice = &request->choices[i];
+        choice->request = request;
+        choice->index = i;
+        buffer_init(&choice->body, BODY_BYTES_MAX);
+        buffer_init(&choice->answer, LIMIT_UPSTREAM_EVENT_BYTES);
+        adapter_stream_init(&choice->stream, adapter->facts.kind, &stream_callbacks, choice);
+    }
+    request->next = adapter->requests;
+    if (request->next != NULL)
+        request->next->previous = request;
+    adapter->requests = request;
+    adapter->request_count++;
+    return request;
+}
+
+static enum status adapter_submit(struct source *source, const struct engine_request *from,
+                                  engine_request_id *out)
+{
+    struct adapter *adapter = adapter_of(source);
+    TRY(adapter_body_check(adapter->facts.kind, from));
+    if (from->is_published)
+        FAIL(STATUS_UNSUPPORTED, "The engine of this model keeps no published prompts.");
+    uint32_t running = 0;
+    for (const struct request *one = adapter->requests; one != NULL; one = one->next)
+        running += one->live;
+    if (running + from->choices > adapter->requests_max && running > 0)
+        FAIL(STATUS_BUSY, "The engine of this model has no room now.");
+    struct request *request = request_create(adapter, from);
+    if (request == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a request");
+    *out = request->id;
+    for (uint32_t i = 0; i < from->choices; i++) {
+        if (choice_begin(&request->choices[i], from) == STATUS_OK)
+            continue;
+        /* Choices that have begun are cut; the last event says why. */
+        request_fail(request, STATUS_UNAVAILABLE, "The engine of this model cannot answer now.");
+        request_cut(request, ENGINE_FINISH_ERROR);
+        for (uint32_t j = i; j < from->choices; j++)
+            choice_over(&request->choices[j], ENGINE_FINISH_ERROR);
+        break;
+    }
+    loop_timer_arm(adapter->timer, LIMIT_UPSTREAM_LOOK_MS);
+    return STATUS_OK;
+}
+
+static struct request *request_find(const struct adapter *adapter, engine_request_id id)
+{
+    struct request *request = adapter->requests;
+    while (request != NULL && request->id != id)
+        request = request->next;
+    return request;
+}
+
+static void adapter_cancel(struct source *source, engine_request_id id)
+{
+    struct request *request = request_find(adapter_of(source), id);
+    if (request == NULL || request->live == 0)
+        return;
+    request_fail(request, STATUS_CANCELLED, "The request was cancelled.");
+    request_cut(request, ENGINE_FINISH_CANCELLED);
+}
+
+static void adapter_lower(struct source *source, engine_request_id id)
+{
+    struct request *request = request_find(adapter_of(source), id);
+    if (request != NULL)
+        request->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
+}
+
+static void adapter_acknowledge(struct source *source, engine_request_id id, uint32_t index,
+                                uint32_t tokens)
+{
+    struct request *request = request_find(adapter_of(source), id);
+    if (request == NULL)
+        return;
+    struct choice *choice = &request->choices[index];
+    choice->outstanding -= tokens < choice->outstanding ? tokens : choice->outstanding;
+    if (choice->is_paused && choice->outstanding < LIMIT_UNDELIVERED_TOKENS / 2) {
+        choice->is_paused = false;
+        if (choice->exchange != NULL)
+            http1_exchange_resume(choice->exchange);
+    }
+}
+
+static void look_at_deadlines(void *context)
+{
+    struct adapter *adapter = context;
+    const int64_t now_us = clock_mono_us(clock_system());
+    struct request *next;
+    for (struct request *request = adapter->requests; request != NULL; request = next) {
+        next = request->next;
+        if (request->live == 0 || request->deadline_us == 0 || request->deadline_us > now_us)
+            continue;
+        request_fail(request, STATUS_DEADLINE, "The request took longer than its deadline.");
+        request_cut(request, ENGINE_FINISH_DEADLINE);
+    }
+    if (adapter->requests != NULL)
+        loop_timer_arm(adapter->timer, LIMIT_UPSTREAM_LOOK_MS);
+}
+
+/* --- figures ------------------------------------------------------------------------------- */
+
+static void adapter_info(const struct source *source, struct engine_info *out)
+{
+    const struct adapter *adapter = adapter_of(source);
+    *out = (struct engine_info){.model_name = adapter->model_name,
+                                .context = adapter->facts.context,
+                                .vocab = INT32_MAX, /* the server judges ids */
+                                .isa = adapter->facts.kind->name,
+                                .created_wall_s = adapter->created_s,
+                                .ranks = 1};
+}
+
+static bool adapter_has_failed(const struct source *source)
+{
+    (void)source;
+    return false; /* each request finds out by itself whether the server is there */
+}
+
+static void adapter_stats(const struct source *source, struct engine_stats *out)
+{
+    const struct adapter *adapter = adapter_of(source);
+    *out = (struct engine_stats){.requests = adapter->request_count,
+                                 .tokens_prompt = adapter->prompt_tokens,
+                                 .tokens_generated = adapter->completion_tokens};
+    for (const struct request *one = adapter->requests; one != NULL; one = one->next) {
+        out->sequences_running += one->live;
+        out->by_class[one->service_class].running += one->live;
+    }
+}
+
+static size_t adapter_requests(const struct source *source, struct engine_request_info *out,
+                               size_t count)
+{
+    size_t at = 0;
+    const struct request *one = adapter_of(source)->requests;
+    for (; one != NULL && at < count; one = one->next, at++)
+        out[at] = (struct engine_request_info){.id = one->id,
+                                               .state = one->has_started ? ENGINE_REQUEST_DECODE
+                                                                         : ENGINE_REQUEST_PREFILL,
+                                               .prompt_tokens = one->report.prompt_tokens};
+    return at;
+}
+
+static size_t adapter_requests_max(const struct source *source)
+{
+    (void)source;
+    return LIMIT_UPSTREAM_REQUESTS;
+}
+
+/* --- open and close ------------------------------------------------------------------------ */
+
+static void adapter_close(struct source *source)
+{
+    struct adapter *adapter = adapter_of(source);
+    if (adapter->client != NULL)
+        http1_client_destroy(adapter->client); /* ends what runs */
+    while (adapter->told != NULL || adapter->first != NULL) {
+        struct source_event event;
+        adapter_next(source, &event);
+    }
+    ASSERT(adapter->requests == NULL);
+    loop_timer_destroy(adapter->timer);
+    mem_free(adapter);
+}
+
+/* Writes "http://ADDRESS:PORT" of an address. */
+static void origin_of(const struct sockaddr *address, char *out, size_t capacity)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
+    if (address->sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
+        snprintf(out, capacity, "http://[%s]:%u", text, ntohs(six->sin6_port));
+    } else {
+        inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
+        snprintf(out, capacity, "http://%s:%u", text, ntohs(four->sin_port));
+    }
+}
+
+static enum status open_facts(struct adapter *adapter, const struct adapter_options *options)
+{
+    char origin[INET6_ADDRSTRLEN + 32];
+    char key[LIMIT_UPSTREAM_KEY_BYTES + 32] = "";
+    struct upstream_url url;
+    if (!upstream_url_read(options->url, &url))
+        FAIL(STATUS_INVALID, "--upstream %s is no URL of a server: http://HOST:PORT", options->url);
+    struct slice path = slice_of(url.path);
+    while (path.length > 0 && path.bytes[path.length - 1] == '/')
+        path.length--;
+    if (path.length >= 3 && memcmp(path.bytes + path.length - 3, "/v1", 3) == 0)
+        path.length -= 3; /* as clients of OpenAI's API are told their base */
+    if (path.length >= sizeof adapter->prefix)
+        FAIL(STATUS_INVALID, "--upstream: the path is too long");
+    snprintf(adapter->prefix, sizeof adapter->prefix, "%.*s", (int)path.length, path.bytes);
+    origin_of(options->address, origin, sizeof origin);
+    if (options->key[0] != '\0')
+        snprintf(key, sizeof key, "authorization: Bearer %s\r\n", options->key);
+    const struct adapter_probe probe = {origin, adapter->prefix, options->kind, key};
+    TRY(adapter_probe_run(&probe, &adapter->facts));
+    if (adapter->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
+        FAIL(STATUS_FORBIDDEN,
+             "--upstream: a server of kind %s gives no promise that tenants' prompts stay apart in "
+             "its cache; --upstream-shared-cache accepts that",
+             adapter->facts.kind->name);
+    const struct slice host = {url.origin.bytes + strlen("http://"),
+                               url.origin.length - strlen("http://")};
+    snprintf(adapter->head, sizeof adapter->head,
+             "host: %.*s\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n"
+             "%suser-agent: banyan",
+             (int)host.length, host.bytes, key);
+    return STATUS_OK;
+}
+
+/* The name that requests give: the operator's, else the server's without the folders and the ending
+ * of a file, which some servers put there. */
+static void name_model(struct adapter *adapter, const char *wanted)
+{
+    const char *name = adapter->facts.model;
+    const char *slash = name[0] == '/' ? strrchr(name, '/') : NULL;
+    if (slash != NULL && slash[1] != '\0')
+        name = slash + 1;
+    if (wanted[0] != '\0')
+        name = wanted;
+    snprintf(adapter->model_name, sizeof adapter->model_name, "%s", name);
+    size_t length = strlen(adapter->model_name);
+    if (wanted[0] == '\0' && length > 5 && strcmp(adapter->model_name + length - 5, ".gguf") == 0)
+        adapter->model_name[length - 5] = '\0';
+}
+
+static enum status open_rest(struct adapter *adapter, const struct adapter_options *options)
+{
+    const struct http1_client_options client = {.loop = options->loop,
+                                                .address = options->address,
+                                                .connections_max = LIMIT_UPSTREAM_REQUESTS,
+                                                .connect_timeout_ms = LIMIT_UPSTREAM_CONNECT_MS,
+                                                .head_timeout_ms = LIMIT_UPSTREAM_HEAD_MS,
+                                                .idle_timeout_ms = options->idle_ms,
+                                                .peer_uid = -1};
+    const struct adapter_facts *facts = &adapter->facts;
+    name_model(adapter, options->model_name);
+    adapter->requests_max = options->requests_max;
+    if (adapter->requests_max == 0)
+        adapter->requests_max = facts->requests > 0 ? facts->requests : REQUESTS_DEFAULT;
+    if (adapter->facts.context == 0)
+        adapter->facts.context = LIMIT_CONTEXT;
+    adapter->timer = loop_timer_create(options->loop, look_at_deadlines, adapter);
+    if (adapter->timer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    TRY(http1_client_create(&adapter->client, &client));
+    LOG(LOG_INFO, "upstream", LOG_TEXT("kind", facts->kind->name), LOG_TEXT("model", facts->model),
+        LOG_NUMBER("context", facts->context), LOG_NUMBER("requests", adapter->requests_max));
+    return STATUS_OK;
+}
+
+enum status adapter_open(struct source **out, const struct adapter_options *options)
+{
+    static const struct source_ops ops = {.close = adapter_close,
+                                          .info = adapter_info,
+                                          .submit = adapter_submit,
+                                          .cancel = adapter_cancel,
+                                          .lower = adapter_lower,
+                                          .acknowledge = adapter_acknowledge,
+                                          .next = adapter_next,
+                                          .has_failed = adapter_has_failed,
+                                          .stats = adapter_stats,
+                                          .requests = adapter_requests,
+                                          .requests_max = adapter_requests_max};
+    struct adapter *adapter = mem_zalloc(1, sizeof *adapter);
+    if (adapter == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for an adapter");
+    adapter->source.ops = &ops;
+    adapter->last = &adapter->first;
+    adapter->wake = options->wake;
+    adapter->wake_context = options->wake_context;
+    adapter->created_s = clock_wall_us(clock_system()) / 1000000;
+    enum status status = open_facts(adapter, options);
+    if (status == STATUS_OK)
+        status = open_rest(adapter, options);
+    if (status != STATUS_OK) {
+        struct error_note note = *status_note();
+        adapter_close(&adapter->source);
+        status_note_set(&note);
+        return status;
+    }
+    *out = &adapter->source;
+    return STATUS_OK;
+}

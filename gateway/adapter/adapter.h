@@ -1,0 +1,40 @@
+/* adapter: a foreign server as a source of answers: vLLM, llama.cpp, any server with OpenAI's API.
+ *
+ *   engine_request ── adapter_body ──► one HTTP request for each choice ──► the server
+ *   source_event ◄─── adapter_stream ◄───────────────────── its events ◄───
+ *
+ * Owns:     the connections to the server, its requests, the events that wait for the face.
+ * Thread:   the loop's, except the opening, which blocks while it asks the server what it is.
+ * Cost:     one parse and one allocation for an event of the server.
+ * Not here: the HTTP of the edge, final records, limits (the face); the order of tenants: the
+ *           server gets at most as many requests as it can run at once, and the rest waits in the
+ *           edge.
+ *
+ * Counts are the server's own. When an answer is cut before the server has told them, those that
+ * are missing are estimated from the bytes, and the record says so.
+ */
+#pragma once
+
+#include <sys/socket.h>
+
+#include "gateway/http/loop.h"
+#include "gateway/source/source.h"
+
+struct adapter_options {
+    struct loop *loop;
+    const char *url;                /* "http://HOST:PORT[/PREFIX]" */
+    const struct sockaddr *address; /* of the URL's host: names are looked up before the sandbox */
+    const char *kind;               /* a name of kinds.def, or "auto" */
+    const char *key;                /* an API key, or "" */
+    const char *model_name;         /* as requests give it; "" = the server's own name */
+    uint32_t requests_max;          /* at the server at a time; 0 = what it says, or 64 */
+    uint32_t idle_ms;               /* longest silence of an answer that has begun */
+    bool accepts_shared;            /* the operator accepts that tenants share a cache */
+    void (*wake)(void *context);    /* events wait; called on the loop's thread */
+    void *wake_context;
+};
+
+/* Asks the server what it is. UNAVAILABLE when it does not answer, FORBIDDEN when its cache would
+ * be shared by tenants and nobody has accepted that, INVALID, PROTOCOL, NO_MEMORY. The strings need
+ * to live until it returns. */
+enum status adapter_open(struct source **out, const struct adapter_options *options);

@@ -1,0 +1,22 @@
+/* adapter_probe: asks a foreign server at start what it is: its kind, its model and the model's
+ * context.
+ *
+ * Owns:     nothing.
+ * Thread:   one that may block for LIMIT_UPSTREAM_PROBE_MS a question.
+ * Cost:     two to five small requests.
+ * Not here: requests for answers (adapter).
+ */
+#pragma once
+
+#include "gateway/adapter/adapter_kind.h"
+
+struct adapter_probe {
+    const char *origin; /* "http://127.0.0.1:8000", without a path */
+    const char *prefix; /* path before "/v1/…", or "" */
+    const char *kind;   /* a name of kinds.def, or "auto" */
+    const char *key;    /* "authorization: Bearer …\r\n", or "" */
+};
+
+/* UNAVAILABLE when nobody answers, or with another code than 200; INVALID for a kind that does not
+ * exist; PROTOCOL when an answer is not understood. */
+enum status adapter_probe_run(const struct adapter_probe *probe, struct adapter_facts *out);
