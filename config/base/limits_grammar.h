@@ -63,5 +63,6 @@
 #define LIMIT_LARK_DEPTH     64  /* brackets inside each other; sizes the C stack */
 #define LIMIT_LARK_TERMINALS 256 /* terminals that refer to each other, the same */
 #define LIMIT_LARK_REPEAT    65535
+#define LIMIT_LARK_SCHEMAS   16  /* of %json; the fuel is shared */
 #define LIMIT_LARK_IGNORED   128 /* bytes of white space and comments in one place */
 #define LIMIT_CHOICE_TEXTS   1024

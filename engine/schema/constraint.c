@@ -50,12 +50,12 @@ static enum status build_choice(struct slice source, struct grammar_builder *bui
     return fail(error, status, "The choice is not valid.");
 }
 
-static enum status build_lark(struct slice source, const struct lark_tokens *tokens,
+static enum status build_lark(struct slice source, const struct constraint_options *options,
                               struct grammar_builder *builder, grammar_symbol *start,
                               struct constraint_error *error)
 {
     struct lark_error wrong = {0};
-    enum status status = lark_build(builder, source, tokens, start, &wrong);
+    enum status status = lark_build(builder, source, options, start, &wrong);
     if (status == STATUS_OK)
         return STATUS_OK;
     if (wrong.line > 0)
@@ -82,7 +82,7 @@ enum status constraint_build(enum constraint_kind kind, struct slice source,
     case CONSTRAINT_CHOICE:
         return build_choice(source, builder, start, error);
     case CONSTRAINT_LARK:
-        return build_lark(source, options->tokens, builder, start, error);
+        return build_lark(source, options, builder, start, error);
     default:
         ASSERT(false);
     }

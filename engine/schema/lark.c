@@ -5,6 +5,7 @@
 #include "config/base/limits_grammar.h"
 #include "config/base/mem.h"
 #include "engine/grammar/regex_parse.h"
+#include "engine/schema/schema_compile.h"
 
 enum progress { NOT_BEGUN, BEGUN, DONE };
 
@@ -18,7 +19,7 @@ struct meaning {
 struct lark {
     struct grammar_builder *builder;
     struct regex_pool *regexes;
-    const struct lark_tokens *tokens;
+    const struct constraint_options *options;
     struct lark_error *error;
     struct lark_read read;
     struct meaning *meanings; /* of each definition */
@@ -213,6 +214,8 @@ static enum status make_regex_of(struct lark *lark, const struct lark_node *node
         return find_terminal(lark, node, out);
     case LARK_CONTROL:
         REFUSE(lark, node->line, STATUS_INVALID, "<", "A terminal has a control token.");
+    case LARK_JSON:
+        REFUSE(lark, node->line, STATUS_INVALID, "%json", "A terminal has a schema.");
     case LARK_EITHER:
     case LARK_SEQUENCE:
         return make_parts(lark, node, out);
@@ -269,11 +272,25 @@ static enum status make_name(struct lark *lark, const struct lark_node *node, gr
 static enum status make_control(struct lark *lark, const struct lark_node *node,
                                 grammar_symbol *out)
 {
+    const struct lark_tokens *tokens = lark->options->tokens;
     uint32_t token;
-    if (lark->tokens == NULL || !lark->tokens->find(lark->tokens->context, node->text, &token))
+    if (tokens == NULL || !tokens->find(tokens->context, node->text, &token))
         REFUSE(lark, node->line, STATUS_INVALID, "<", "The model has no control token \"%.*s\".",
                quoted(node->text), node->text.bytes);
     *out = grammar_token(lark->builder, token);
+    return STATUS_OK;
+}
+
+/* Values under a schema, and behind them what is ignored. */
+static enum status make_json(struct lark *lark, const struct lark_node *node, grammar_symbol *out)
+{
+    struct constraint_error wrong;
+    grammar_symbol both[2] = {GRAMMAR_NOTHING, lark->ignored};
+    enum status status = schema_compile(lark->builder, node->text, lark->options, &both[0], &wrong);
+    if (status != STATUS_OK)
+        REFUSE(lark, node->line, status, "%json", "The schema at \"%.80s\": %s", wrong.path,
+               wrong.message);
+    *out = grammar_sequence(lark->builder, both, lark->ignored != GRAMMAR_NOTHING ? 2 : 1);
     return STATUS_OK;
 }
 
@@ -309,6 +326,9 @@ static enum status make_symbol(struct lark *lark, uint32_t node, grammar_symbol 
         break;
     case LARK_CONTROL:
         TRY(make_control(lark, of, out));
+        break;
+    case LARK_JSON:
+        TRY(make_json(lark, of, out));
         break;
     case LARK_EITHER:
     case LARK_SEQUENCE:
@@ -372,12 +392,12 @@ static enum status build(struct lark *lark, grammar_symbol *start)
 }
 
 enum status lark_build(struct grammar_builder *builder, struct slice source,
-                       const struct lark_tokens *tokens, grammar_symbol *start,
+                       const struct constraint_options *options, grammar_symbol *start,
                        struct lark_error *error)
 {
     struct lark lark = {.builder = builder,
                         .regexes = grammar_builder_regexes(builder),
-                        .tokens = tokens,
+                        .options = options,
                         .error = error};
     *start = GRAMMAR_NOTHING;
     TRY(lark_read(&lark.read, source, error));

@@ -14,6 +14,7 @@
 
 #include "config/base/slice.h"
 #include "engine/grammar/grammar.h"
+#include "engine/schema/constraint_types.h"
 #include "engine/schema/lark_read.h"
 
 /* Finds the control tokens that a grammar names, such as "<|im_end|>". Returns false when there is
@@ -23,11 +24,11 @@ struct lark_tokens {
     const void *context;
 };
 
-/* Sets `*start` to the rule `start`; the caller calls grammar_finish. `tokens` may be NULL: then no
- * control token is known.
+/* Sets `*start` to the rule `start`; the caller calls grammar_finish. `options` are those of %json and
+ * the control tokens that are known.
  *   INVALID      the grammar is broken, or a name is not defined
  *   UNSUPPORTED  a construct that is not supported; `error` names it
  *   LIMIT, CANCELLED, NO_MEMORY */
 enum status lark_build(struct grammar_builder *builder, struct slice source,
-                       const struct lark_tokens *tokens, grammar_symbol *start,
+                       const struct constraint_options *options, grammar_symbol *start,
                        struct lark_error *error);

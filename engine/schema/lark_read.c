@@ -303,6 +303,40 @@ static enum status read_control(struct reader *reader, uint32_t *out)
     return STATUS_OK;
 }
 
+/* --- schemas --- */
+
+/* Reads %json and the schema behind it, which may go over several lines. */
+static enum status read_json(struct reader *reader, uint32_t *out)
+{
+    bool in_string = false;
+    uint32_t open = 0;
+    if (!take(reader, "%json"))
+        REFUSE(reader, STATUS_INVALID, "", "\"%%\" is not expected here.");
+    if (reader->lark->schema_count++ == LIMIT_LARK_SCHEMAS)
+        REFUSE(reader, STATUS_LIMIT, "%json", "The grammar has more than %d schemas.",
+               LIMIT_LARK_SCHEMAS);
+    TRY(add_node(reader, LARK_JSON, out));
+    skip_lines(reader);
+    if (peek(reader) != '{')
+        REFUSE(reader, STATUS_INVALID, "%json", "A schema in braces is needed.");
+    size_t start = reader->at;
+    do {
+        int c = peek(reader);
+        if (c == -1)
+            REFUSE(reader, STATUS_INVALID, "%json", "A schema has no closing brace.");
+        if (in_string && c == '\\')
+            reader->at++;
+        in_string ^= c == '"';
+        open += !in_string && c == '{';
+        open -= !in_string && c == '}';
+        reader->line += c == '\n';
+        reader->at++;
+    } while (open != 0);
+    reader->lark->nodes[*out].text =
+        (struct slice){reader->source.bytes + start, reader->at - start};
+    return STATUS_OK;
+}
+
 /* --- expressions --- */
 
 static enum status read_either(struct reader *reader, uint32_t *out);
@@ -335,6 +369,8 @@ static enum status read_atom(struct reader *reader, uint32_t *out)
         return read_regex(reader, out);
     case '<':
         return read_control(reader, out);
+    case '%':
+        return read_json(reader, out);
     case '(':
         return read_group(reader, ')', out);
     case '[': {
@@ -419,7 +455,7 @@ static enum status read_sign(struct reader *reader, uint32_t part, uint32_t *out
 
 static bool begins_part(int c)
 {
-    return c == '"' || c == '/' || c == '<' || c == '(' || c == '[' || is_letter(c);
+    return c == '"' || c == '/' || c == '<' || c == '(' || c == '[' || c == '%' || is_letter(c);
 }
 
 static enum status read_sequence(struct reader *reader, uint32_t *out)
@@ -523,8 +559,8 @@ static enum status read_ignore(struct reader *reader)
 
 static enum status read_directive(struct reader *reader)
 {
-    static const char *const refused[] = {"%override", "%extend", "%declare",
-                                          "%json",     "%regex",  "%llguidance"};
+    static const char *const refused[] = {"%override", "%extend", "%declare", "%regex",
+                                          "%llguidance"};
     if (take(reader, "%import"))
         return read_import(reader);
     if (take(reader, "%ignore"))
@@ -532,6 +568,8 @@ static enum status read_directive(struct reader *reader)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (take(reader, refused[i]))
             REFUSE(reader, STATUS_UNSUPPORTED, refused[i], "%s is not supported.", refused[i]);
+    if (take(reader, "%json"))
+        REFUSE(reader, STATUS_INVALID, "%json", "A schema is a part of a rule, not a statement.");
     REFUSE(reader, STATUS_INVALID, "%", "The directive is not known.");
 }
 

@@ -8,7 +8,7 @@
  *
  * What is read: rules, terminals, "strings"i, "a".."z", /regexes/ with the flags i and s, groups,
  * [optional parts], the operators ? * + ~ and {m,n}, aliases (without effect), %import common.NAME,
- * %ignore, and control tokens such as <|im_end|>. Templates, priorities, %override, %extend and
+ * %ignore, control tokens such as <|im_end|>, and in rules %json {a JSON Schema}. Templates, priorities, %override, %extend and
  * %declare are refused by name.
  */
 #pragma once
@@ -26,6 +26,7 @@ enum lark_kind {
     LARK_REGEX,    /* `text` between the slashes */
     LARK_NAME,     /* of a rule or terminal */
     LARK_CONTROL,  /* `text` with its brackets */
+    LARK_JSON,     /* values under the JSON Schema `text` */
     LARK_EITHER,   /* one of its parts */
     LARK_SEQUENCE, /* all of its parts in order; none: the empty text */
     LARK_REPEAT,   /* its one part from `min` to `max` times; LARK_NONE: without bound */
@@ -66,6 +67,7 @@ struct lark_read {
     uint32_t definition_count;
     uint32_t definition_capacity;
     uint32_t ignored_count;
+    uint32_t schema_count;
     char *strings;
     size_t strings_used;
 };

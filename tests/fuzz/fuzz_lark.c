@@ -66,6 +66,7 @@ static bool step(struct grammar_run *run, uint32_t number)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     static const struct lark_tokens tokens = {find_token, NULL};
+    static const struct constraint_options options = {.tokens = &tokens};
     struct grammar_fuel fuel;
     struct grammar_builder *builder;
     struct grammar *grammar = NULL;
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     grammar_fuel_init(&fuel, FUEL, NULL);
     ASSERT(grammar_builder_new(&fuel, &builder) == STATUS_OK);
     enum status status =
-        lark_build(builder, (struct slice){(const char *)bytes, length}, &tokens, &start, &error);
+        lark_build(builder, (struct slice){(const char *)bytes, length}, &options, &start, &error);
     ASSERT(status == STATUS_OK || error.message[0] != '\0');
     if (status == STATUS_OK)
         status = grammar_finish(builder, start, &grammar);

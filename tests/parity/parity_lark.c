@@ -27,7 +27,8 @@ static enum status build(const char *source, struct grammar **out, struct lark_e
     grammar_symbol start;
     grammar_fuel_init(&fuel, LIMIT_COMPILE_STEPS, NULL);
     TRY(grammar_builder_new(&fuel, &builder));
-    enum status status = lark_build(builder, slice_of(source), NULL, &start, error);
+    const struct constraint_options options = {0};
+    enum status status = lark_build(builder, slice_of(source), &options, &start, error);
     if (status == STATUS_OK) {
         status = grammar_finish(builder, start, out);
         if (status != STATUS_OK)

@@ -34,12 +34,13 @@ static bool find_token(const void *context, struct slice name, uint32_t *token)
 static enum status build(const char *source, struct grammar **out)
 {
     static const struct lark_tokens tokens = {find_token, NULL};
+    static const struct constraint_options options = {.tokens = &tokens};
     struct kit_grammar kit;
     grammar_symbol start;
     kit_begin(&kit);
     *out = NULL;
     error = (struct lark_error){0};
-    enum status status = lark_build(kit.builder, slice_of(source), &tokens, &start, &error);
+    enum status status = lark_build(kit.builder, slice_of(source), &options, &start, &error);
     if (status != STATUS_OK) {
         grammar_builder_free(kit.builder);
         return status;
@@ -112,6 +113,14 @@ static void test_constructs_match_what_they_say(void **state)
         {"%import common.ESCAPED_STRING\nstart: ESCAPED_STRING",
          {"\"a\\\"b\"", "\"\""},
          {"\"a", "\"\\\""}},
+        {"start: \"x=\" %json {\"type\": \"integer\",\n \"minimum\": 7} (\";\" y)?\n"
+         "y: %json {\"enum\": [\"}\", \"\\\"{\"]}",
+         {"x=7", "x=12;\"}\"", "x=9;\"\\\"{\""},
+         {"x=6", "x=", "x=7;", "x=7;\"{\""}},
+        {"%import common.WS\n%ignore WS\nstart: %json {\"type\":\"array\",\"items\":{\"const\":1}} "
+         "~ 2",
+         {"[1][]", "[1, 1]\n\n\n [1]  "},
+         {"[1]", "[2][]"}},
         {"%import common.WS\n%ignore WS\nstart: \"a\" \"b\"",
          {"ab", "a b", "a \n\tb  "},
          {" ab", "b"}},
@@ -207,6 +216,14 @@ static void test_what_is_wrong_is_named_with_its_line(void **state)
         {"start: \"x\"\n%import python.NAME", STATUS_UNSUPPORTED, 2, "common"},
         {"start: A\n%import common.NOTHING -> A", STATUS_UNSUPPORTED, 2, "NOTHING"},
         {"start: \"x\"\n%what", STATUS_INVALID, 2, "directive"},
+        {"start: \"x\"\n%json {}", STATUS_INVALID, 2, "part of a rule"},
+        {"start: \"x\" %json", STATUS_INVALID, 1, "%json"},
+        {"start: \"x\" % \"y\"", STATUS_INVALID, 1, "expected"},
+        {"start: \"x\"\n  | %json {\"a\": \"}\"", STATUS_INVALID, 2, "closing brace"},
+        {"start: %json {\"type\":}", STATUS_INVALID, 1, "schema"},
+        {"start: A\nA: %json {}", STATUS_INVALID, 2, "terminal"},
+        {"start: \"x\"\n  | %json {\"properties\":\n{\"a\": {\"contains\": {}}}}",
+         STATUS_UNSUPPORTED, 2, ".properties.a.contains"},
         {"start: /a/x", STATUS_UNSUPPORTED, 1, "flag"},
         {"start: /(?<=a)b/", STATUS_UNSUPPORTED, 1, "regex"},
         {"start: /(/", STATUS_INVALID, 1, "regex"},
@@ -276,6 +293,9 @@ static void test_hostile_sources_are_bounded(void **state)
     buffer_append_text(&chain, "A1000: \"x\"\n");
     assert_int_equal(build(chain.bytes, &grammar), STATUS_LIMIT);
     buffer_deinit(&chain);
+    char *schemas = repeated("start: \"x\"", " %json {}", LIMIT_LARK_SCHEMAS + 1, "");
+    assert_int_equal(build(schemas, &grammar), STATUS_LIMIT);
+    mem_free(schemas);
     /* Counts inside counts: the grammar is small, or it is refused. */
     enum status status = build("start: (A{999}){999}\nA: ((\"a\"{1,999}){1,999}){1,999}", &grammar);
     assert_true(status == STATUS_LIMIT || status == STATUS_INVALID || status == STATUS_OK);
