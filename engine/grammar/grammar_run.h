@@ -54,8 +54,8 @@ uint32_t grammar_run_backs(const struct grammar_run *run);
 
 /* Whether the text so far is whole, so that the answer may end here. */
 bool grammar_run_accepts(struct grammar_run *run);
-/* Whether nothing can follow: the answer must end here. False also where the open lexeme has another
- * form than its end, and only derivatives could show that it does not go on. */
+/* Whether nothing can follow: the answer must end here. It is also false where the open lexeme has
+ * another form than its end, and only derivatives could show that it does not go on. */
 bool grammar_run_is_over(struct grammar_run *run);
 bool grammar_run_is_too_complex(const struct grammar_run *run);
 

@@ -24,8 +24,8 @@ struct lark_tokens {
     const void *context;
 };
 
-/* Sets `*start` to the rule `start`; the caller calls grammar_finish. `options` are those of %json and
- * the control tokens that are known.
+/* Sets `*start` to the rule `start`; the caller calls grammar_finish. `options` are those of %json
+ * and the control tokens that are known.
  *   INVALID      the grammar is broken, or a name is not defined
  *   UNSUPPORTED  a construct that is not supported; `error` names it
  *   LIMIT, CANCELLED, NO_MEMORY */

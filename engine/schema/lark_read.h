@@ -8,8 +8,8 @@
  *
  * What is read: rules, terminals, "strings"i, "a".."z", /regexes/ with the flags i and s, groups,
  * [optional parts], the operators ? * + ~ and {m,n}, aliases (without effect), %import common.NAME,
- * %ignore, control tokens such as <|im_end|>, and in rules %json {a JSON Schema}. Templates, priorities, %override, %extend and
- * %declare are refused by name.
+ * %ignore, control tokens such as <|im_end|>, and in rules %json {a JSON Schema}. Templates,
+ * priorities, %override, %extend and %declare are refused by name.
  */
 #pragma once
 
