@@ -335,9 +335,18 @@ def test_admins(world):
     assert ask(server, made).status_code == 401
 
 
-def test_required_and_read_again(world):
+@pytest.fixture
+def started_again(world):
+    """The world for a test that starts its server otherwise; the tests after it find it as it was."""
+    yield world
+    assert world.server.stop() == 0, world.server.log_text()[-4000:]
+    world.start("optional")
+
+
+def test_required_and_read_again(started_again):
     """After a restart: certificates are required and lists are read, inside the sandbox; SIGHUP reads
     all again, for connections that are open, too, and refuses what it cannot read."""
+    world = started_again
     server = world.server
     one, key, _ = server.tenant("required-one")
     _, other_key, _ = server.tenant("required-two")

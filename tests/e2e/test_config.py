@@ -11,14 +11,25 @@ import pytest
 from conftest import BINARY, MODEL_NAME, ROOT, Server, wait_until
 
 
+AT_FIRST = '{"request_timeout_s": 500}'
+
+
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def started(tmp_path_factory):
     folder = tmp_path_factory.mktemp("config")
-    (folder / "options.json").write_text('{"request_timeout_s": 500}')
+    (folder / "options.json").write_text(AT_FIRST)
     server = Server(folder / "data", "--config", folder / "options.json", "--drain-timeout-s", "60")
     server.file = folder / "options.json"
     yield server
     assert server.stop() == 0, server.log_text()[-4000:]
+
+
+@pytest.fixture
+def own(started):
+    """The server with the options that it was started with, whatever a test before this one has read."""
+    started.file.write_text(AT_FIRST)
+    reload(started)
+    return started
 
 
 def shown(server):
