@@ -1,6 +1,7 @@
 /* Batch invariance of linear layers: other rows, other threads, other company, same bits. */
 #include "kernels/kernels.h"
 
+#include "tests/kit/rounds.h"
 #include "tests/unit/kernels_kit.h"
 
 /* Rows enough for four threads to be given some each, then fewer. */
@@ -85,7 +86,7 @@ static void check_types(const char *isa, const uint32_t types[MATRICES], uint64_
         want[m] = malloc((size_t)ROWS * outputs[m] * sizeof(float));
     }
     run_alone(isa, &layer, want);
-    for (uint32_t threads = 1; threads <= 4; threads++)
+    for (uint32_t threads = 1; threads <= 4; threads += rounds(3, 1))
         check_split(isa, &layer, want, threads, &rng);
     for (uint32_t m = 0; m < MATRICES; m++) {
         kit_tensor_free(&layer.tensors[m]);
@@ -95,6 +96,8 @@ static void check_types(const char *isa, const uint32_t types[MATRICES], uint64_
     free(layer.bias);
 }
 
+/* In a usual run each type is in a layer of its own or in one of three types, by turns of two, so
+ * that both come with an activation and without; and there are one thread or four. */
 static void test_batch_invariance(void **state)
 {
     (void)state;
@@ -103,8 +106,11 @@ static void test_batch_invariance(void **state)
             uint32_t same[MATRICES] = {kit_types[t], kit_types[t], kit_types[t]};
             uint32_t mixed[MATRICES] = {kit_types[t], kit_types[(t + 1) % KIT_TYPES],
                                         kit_types[(t + 3) % KIT_TYPES]};
-            check_types(*isa, same, t);
-            check_types(*isa, mixed, 100 + t);
+            const bool is_all = rounds(0, 1) > 0;
+            if (is_all || t / 2 % 2 == 0)
+                check_types(*isa, same, t);
+            if (is_all || t / 2 % 2 == 1)
+                check_types(*isa, mixed, 100 + t);
         }
 }
 
@@ -211,7 +217,7 @@ static void test_norm_and_act(void **state)
     };
     enum { OUT = 41, OUT_MORE = 233, CASES = sizeof cases / sizeof *cases };
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
-        for (uint32_t threads = 1; threads <= 3; threads++)
+        for (uint32_t threads = rounds(3, 1); threads <= 3; threads++)
             for (size_t i = 0; i < CASES * (sizeof row_counts / sizeof *row_counts); i++)
                 check_fused(*isa, &cases[i % CASES], threads, row_counts[i / CASES], OUT);
         /* More groups than a layer with an activation takes at once of so many rows: 12, then 3. */
