@@ -139,6 +139,7 @@ TESTED_ELSEWHERE = {
 
 # Symbols of a file start with its name; files whose object has another name say it here.
 PREFIXES = {
+    "thread_mark": ("__wrap_pthread_create",),  # the linker's name
     "template_filter_list": ("template_filter",),
     "kernels_dispatch": ("kernels",),
     "kernels_experts": ("kernels",),
