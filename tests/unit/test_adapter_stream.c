@@ -1,6 +1,6 @@
-/* adapter_stream: streams of each kind, in any pieces. Those of llama.cpp were recorded from a server
- * (0c1e570, SmolLM2-135M) and shortened; those of vLLM are written in the form of its version
- * 0.32. */
+/* adapter_stream: streams of each kind, in any pieces. Those of llama.cpp were recorded from a
+ * server (0c1e570, SmolLM2-135M) and shortened; those of vLLM are written in the form of its
+ * version 0.32. */
 #include "gateway/adapter/adapter_stream.h"
 
 #include "config/base/limits_upstream.h"
