@@ -3,7 +3,7 @@
 #include "config/base/limits_grammar.h"
 #include "config/base/mem.h"
 
-enum { COUNT_SHIFT = 32 };
+enum { COUNT_SHIFT = 32, COMPARISONS = 4 }; /* comparisons that take as long as a step */
 
 bool grammar_seen_init(struct grammar_seen *seen, uint32_t rows)
 {
@@ -28,12 +28,12 @@ void grammar_seen_begin(struct grammar_seen *seen, uint32_t row, uint64_t text)
 bool grammar_seen_has(const struct grammar_seen *seen, uint32_t row, uint64_t list, uint32_t *steps)
 {
     uint64_t text = seen->rows[row].text;
-    for (uint32_t at = (uint32_t)list; at != 0; at = seen->texts[at - 1].before) {
-        ++*steps;
-        if (seen->texts[at - 1].text == text)
-            return true;
-    }
-    return false;
+    uint32_t at = (uint32_t)list;
+    uint32_t looked = 0;
+    for (; at != 0 && seen->texts[at - 1].text != text; at = seen->texts[at - 1].before)
+        looked++;
+    *steps += 1 + looked / COMPARISONS;
+    return at != 0;
 }
 
 bool grammar_seen_add(struct grammar_seen *seen, uint32_t row, uint64_t list)

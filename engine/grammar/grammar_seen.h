@@ -5,7 +5,7 @@
  *
  * Owns:     texts, as hashes, and which of them each row added.
  * Thread:   that of the rows.
- * Cost:     a step for each earlier item of the list, when an item ends.
+ * Cost:     a step for four earlier items of the list, when an item ends.
  * Not here: where texts are asked for (grammar_rows), how a text is hashed (grammar_place).
  *
  * Texts are a stack as rows are. Two different texts with equal hashes are taken for the same one,
