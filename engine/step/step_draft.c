@@ -4,6 +4,7 @@
 
 #include "config/base/mem.h"
 #include "engine/draft/draft_read.h"
+#include "engine/step/step_load.h"
 #include "engine/step/step_mask.h"
 
 /* Assumed acceptance rate of a sequence of which nothing is known. */
@@ -17,10 +18,6 @@ static const double rate_forget = 1.0 / 64;
 /* While a draft model is left out for its time, the assumed time of a pass shrinks: one slow pass,
  * such as the first, must not end speculation. The next try is hundreds of steps away. */
 static const double pass_forget = 1.0 / 1024;
-
-/* A step with drafts may take this many times as long as without, even beyond the step's limit: the
- * steps of a large model exceed it whatever is planned. */
-static const double limit_stretch = 1.25;
 
 enum status step_draft_init(struct step_draft *draft, uint32_t places)
 {
@@ -62,47 +59,15 @@ void step_draft_deinit(struct step_draft *draft)
 
 /* --- load of the step --- */
 
-struct load {
-    uint32_t rows;
-    uint32_t logit_rows;
-    double keys;
-    double tokens;    /* that the step is expected to generate */
-    uint32_t passes;  /* of the draft model */
-    bool is_declined; /* a sequence could have had drafts, and they would not have paid */
-};
-
-/* Keys that `rows` rows from position `first` on read. */
-static double load_keys(const struct step *step, uint32_t first, uint32_t rows)
-{
-    return scheduler_cost_keys(&step->cost.fit, first, rows);
-}
-
-static struct load load_planned(const struct step *step, uint32_t parts)
-{
-    struct load load = {0};
-    for (uint32_t i = 0; i < parts; i++) {
-        const struct step_part *part = &step->parts[i];
-        const struct sequence *sequence = &step->sequences.slots[part->sequence];
-        uint32_t end = sequence->computed + part->rows;
-        uint32_t from = sequence_logits_from(sequence);
-        from = from > sequence->computed ? from : sequence->computed;
-        load.rows += part->rows;
-        load.logit_rows += end > from ? end - from : 0;
-        load.keys += load_keys(step, sequence->computed, part->rows);
-        load.tokens += end == sequence->token_count;
-    }
-    return load;
-}
-
 /* Adds `drafts` draft rows after `count` tokens, of which `right` are expected to be accepted. */
-static struct load load_with(const struct step *step, const struct load *load, uint32_t count,
-                             uint32_t drafts, double right)
+static struct step_load load_with(const struct step *step, const struct step_load *load,
+                                  uint32_t count, uint32_t drafts, double right)
 {
-    return (struct load){.rows = load->rows + drafts,
-                         .logit_rows = load->logit_rows + drafts,
-                         .keys = load->keys + load_keys(step, count, drafts),
-                         .tokens = load->tokens + right,
-                         .passes = load->passes > drafts ? load->passes : drafts};
+    return (struct step_load){.rows = load->rows + drafts,
+                              .logit_rows = load->logit_rows + drafts,
+                              .keys = load->keys + step_load_keys(step, count, drafts),
+                              .tokens = load->tokens + right,
+                              .passes = load->passes > drafts ? load->passes : drafts};
 }
 
 /* Whether drafts come from a model, in passes that take time. */
@@ -113,23 +78,15 @@ static bool has_passes(const struct step *step)
 
 /* Predicted time, with the passes of a draft model. */
 static double load_us(const struct step *step, const struct scheduler_cost *cost,
-                      const struct load *load)
+                      const struct step_load *load)
 {
     return step_cost_predict(cost, load->rows, load->keys) +
            (has_passes(step) ? load->passes * step->draft.guess_us : 0);
 }
 
-/* What the step may take with drafts; 0 = no bound. */
-static double load_limit_us(const struct step *step, const struct load *planned, double limit_us)
-{
-    double least_us =
-        limit_stretch * step_cost_predict(&step->cost.bound, planned->rows, planned->keys);
-    return limit_us > 0 && limit_us < least_us ? least_us : limit_us;
-}
-
 /* Whether `with` gives more tokens for its time than `without`. True while no cost is known. */
-static bool load_pays(const struct step *step, const struct load *without, const struct load *with,
-                      double limit_us)
+static bool load_pays(const struct step *step, const struct step_load *without,
+                      const struct step_load *with, double limit_us)
 {
     if (!step_cost_is_known(&step->cost))
         return true;
@@ -161,7 +118,7 @@ static bool part_may_draft(const struct step *step, const struct step_part *part
 /* Draft tokens that there is room for in rows, logits, pages, the request's length
  * and its events. */
 static uint32_t part_most(const struct step *step, const struct step_part *part,
-                          const struct load *load)
+                          const struct step_load *load)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
@@ -205,7 +162,8 @@ static struct step_draft_place *part_place(struct step *step, const struct step_
     return place;
 }
 
-static void part_plan(struct step *step, struct step_part *part, struct load *load, double limit_us)
+static void part_plan(struct step *step, struct step_part *part, struct step_load *load,
+                      double limit_us)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
     uint32_t count = sequence->token_count;
@@ -217,7 +175,8 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     if (!has_passes(step))
         drafts = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
     for (; drafts > 0; drafts--) {
-        struct load with = load_with(step, load, count, drafts, part_right(place->rate, drafts));
+        struct step_load with =
+            load_with(step, load, count, drafts, part_right(place->rate, drafts));
         if (!load_pays(step, load, &with, limit_us))
             continue;
         sequence_grow(sequence, &step->pool, count + drafts);
@@ -294,9 +253,9 @@ static void ask_model(struct step *step, uint32_t parts)
 
 /* Observes what drafts cost this step, and notes what an accepted token saves: the time in which
  * the step gives one token without drafts. */
-static void tell_cost(struct step *step, uint32_t parts, const struct load *without)
+static void tell_cost(struct step *step, uint32_t parts, const struct step_load *without)
 {
-    struct load with = *without;
+    struct step_load with = *without;
     step->draft.token_us = 0;
     for (uint32_t i = 0; i < parts; i++) {
         const struct step_part *part = &step->parts[i];
@@ -317,9 +276,9 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
 {
     if (step->draft.places == NULL)
         return;
-    const struct load without = load_planned(step, parts);
-    struct load load = without;
-    limit_us = load_limit_us(step, &load, limit_us);
+    const struct step_load without = step_load_planned(step, parts);
+    struct step_load load = without;
+    limit_us = step_load_limit_us(step, &load, limit_us);
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_draft(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
