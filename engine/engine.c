@@ -331,6 +331,27 @@ static enum status open_model(struct engine *engine, const struct engine_options
                               open_page_tokens(engine, options), &engine->layout);
 }
 
+#if BANYAN_TEXT
+/* No control token is matched: a grammar forces text. */
+static enum status open_encode_text(void *context, struct slice text, uint32_t *ids,
+                                    size_t capacity, size_t *count)
+{
+    return tokenizer_encode(context, text, NULL, 0, ids, capacity, count);
+}
+#endif
+
+/* Forced text becomes tokens by the tokenizer of prompts. */
+static void open_encode(struct engine *engine, struct step_options *options)
+{
+    (void)engine, (void)options;
+#if BANYAN_TEXT
+    if (engine->tokenizer == NULL)
+        return;
+    options->encode = open_encode_text;
+    options->encode_context = engine->tokenizer;
+#endif
+}
+
 static enum status open_step(struct engine *engine, const struct engine_options *options,
                              uint32_t logit_rows_max)
 {
@@ -344,7 +365,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         [ENGINE_BATCHING_WINDOW] = SCHEDULER_WINDOW,
         [ENGINE_BATCHING_STATIC] = SCHEDULER_STATIC,
     };
-    const struct step_options step_options = {
+    struct step_options step_options = {
         .kernels = engine->kernels,
         .model = engine->model,
         .vocab = engine->vocab,
@@ -382,6 +403,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
+    open_encode(engine, &step_options);
     enum status status =
         engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
                              options->metrics, options->metrics_label, &engine->constrain);

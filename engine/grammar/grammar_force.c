@@ -22,16 +22,22 @@ static bool may_stop(struct grammar_run *run, const struct grammar_place *place)
 static bool step_forced(struct grammar_run *run, struct grammar_place *place, char *byte)
 {
     struct grammar_place next = *place;
+    const struct lexer *lexer = run->grammar->lexer;
+    bool is_dead[256] = {false}; /* by class of the byte */
     uint32_t found = 0;
     if (may_stop(run, place))
         return false;
     for (uint32_t i = 0; i < 256 && found < 2; i++) {
         struct grammar_place tried = *place;
+        if (is_dead[lexer->class_of[i]])
+            continue;
         enum grammar_rows_result result = grammar_place_step(&run->rows, &tried, (uint8_t)i);
         if (result == GRAMMAR_ROWS_FULL)
             return false;
-        if (result != GRAMMAR_ROWS_OK)
+        if (result != GRAMMAR_ROWS_OK) {
+            is_dead[lexer->class_of[i]] = true;
             continue;
+        }
         found++;
         *byte = (char)i;
     }

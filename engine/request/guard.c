@@ -32,12 +32,19 @@ void guard_free(struct guard *guard)
     *guard = (struct guard){0};
 }
 
-bool guard_take(struct guard *guard, uint32_t token)
+bool guard_take_forced(struct guard *guard, uint32_t token)
 {
     guard->is_ready = false;
     guard->waits = 0;
     guard->is_broken = guard->is_broken || !grammar_run_commit(guard->run, token);
     return !guard->is_broken;
+}
+
+bool guard_take(struct guard *guard, uint32_t token)
+{
+    guard->is_force_asked = false;
+    guard->is_over = false;
+    return guard_take_forced(guard, token);
 }
 
 bool guard_is_over(struct guard *guard)

@@ -26,10 +26,12 @@ struct token_classes;
 
 struct guard {
     struct grammar_run *run;
-    uint32_t *mask; /* a bit for each token */
-    bool is_ready;  /* `mask` is of the run's place */
-    bool is_broken; /* the grammar became too complex: the choice must end */
-    uint32_t waits; /* steps that its row has waited for the mask */
+    uint32_t *mask;      /* a bit for each token */
+    bool is_ready;       /* `mask` is of the run's place */
+    bool is_broken;      /* the grammar became too complex: the choice must end */
+    bool is_force_asked; /* forced tokens were looked for since the last sampled token */
+    bool is_over;        /* with forced tokens: nothing can follow them */
+    uint32_t waits;      /* steps that its row has waited for the mask */
 };
 
 /* Begins before the first token; takes a reference of the grammar. The classes, with their trie,
@@ -43,5 +45,7 @@ void guard_free(struct guard *guard);
 /* Takes the token that was sampled under the mask, which is not ready from here on. False when a
  * limit was met: then the guard is broken. */
 bool guard_take(struct guard *guard, uint32_t token);
+/* The same for a token that the grammar forces. */
+bool guard_take_forced(struct guard *guard, uint32_t token);
 /* Whether nothing can follow. */
 bool guard_is_over(struct guard *guard);

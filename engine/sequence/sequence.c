@@ -79,6 +79,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     memcpy(sequence->tokens, ticket->prompt, ticket->prompt_count * sizeof(uint32_t));
     sequence->token_count = ticket->prompt_count;
     sequence->prompt_count = ticket->prompt_count;
+    sequence->forced = 0;
     sequence->computed = 0;
     sequence->scored = ticket->scores != NULL ? 0 : UINT32_MAX;
     sequence->page_count = 0;

@@ -29,6 +29,7 @@ struct sequence {
     uint32_t *tokens; /* [context] */
     uint32_t token_count;
     uint32_t prompt_count;
+    uint32_t forced;   /* tokens behind token_count that its grammar forces, not told yet */
     uint32_t computed; /* tokens whose keys and values are in pages */
     uint32_t scored;   /* echo: prompt rows whose logits were seen; UINT32_MAX = not wanted */
     page_id *pages;    /* [pages of a full context] */

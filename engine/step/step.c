@@ -93,12 +93,12 @@ static enum status init_arrays(struct step *step)
     step->candidates = mem_zalloc(candidates, sizeof(*step->candidates));
     step->grants = mem_zalloc(sequences + candidates, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
-    step->guards = mem_zalloc(sequences, sizeof(*step->guards));
+    step->masked = mem_zalloc(sequences, sizeof(*step->masked));
     step->ends = mem_zalloc(step->vocab_count, sizeof(*step->ends));
     if (step->heads == NULL || step->fills == NULL || step->follows == NULL ||
         step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
         step->pages_gone == NULL || step->needs_gone == NULL || step->published == NULL ||
-        step->grants == NULL || step->parts == NULL || step->guards == NULL || step->ends == NULL)
+        step->grants == NULL || step->parts == NULL || step->masked == NULL || step->ends == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
     for (uint32_t id = 0; id < step->vocab_count; id++)
         if (vocab_is_end(options->vocab, id))
@@ -217,7 +217,7 @@ void step_deinit(struct step *step)
     pthread_mutex_destroy(&step->published_lock);
     mem_free(step->grants);
     mem_free(step->parts);
-    mem_free(step->guards);
+    mem_free(step->masked);
     mem_free(step->ends);
     outbox_deinit(&step->outbox);
     drawer_deinit(&step->drawer);
@@ -293,12 +293,12 @@ static void once_sweep(struct step *step, uint32_t cancels)
     for (uint32_t i = 0; i < step->sequences.order_count;) {
         const uint32_t index = step->sequences.order[i];
         const uint32_t slot = step->sequences.slots[index].slot;
-        const struct guard *guard = step_mask_guard(step, &step->sequences.slots[index]);
+        const struct guard *guard = step_guard(step, &step->sequences.slots[index]);
         enum engine_finish verdict = sweep_verdict(step, slot);
         i++;
         if (verdict != ENGINE_FINISH_NONE)
             step_end_request(step, slot, verdict);
-        else if (guard != NULL && guard->is_broken)
+        else if (guard != NULL && guard->is_broken && step->sequences.slots[index].forced == 0)
             step_end_own(step, index, ENGINE_FINISH_GRAMMAR);
         else
             continue;

@@ -1,6 +1,6 @@
 #include "engine/step/step_choose.h"
 
-#include "engine/step/step_mask.h"
+#include "engine/step/step_state.h"
 
 /* Asks for the token at position token_count + `ahead`, to be sampled from logit row `row`. */
 static void ask_draw(struct step *step, const struct step_part *part, uint32_t row, uint32_t ahead)
@@ -8,7 +8,7 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     const struct batch *batch = &step->batch;
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
-    const struct guard *guard = step_mask_guard(step, sequence);
+    const struct guard *guard = step_guard(step, sequence);
     struct drawer_ask ask = {
         .args = {.sampling = &asked->sampling,
                  .choice = sequence->choice,
@@ -23,7 +23,7 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
     if (guard != NULL) {
-        ASSERT(guard->is_ready && ahead == 0);
+        ASSERT(guard->is_ready && ahead == sequence->forced);
         ask.args.mask = guard->mask;
     }
     if (ahead < part->drafts && step->options.acceptance != ENGINE_ACCEPTANCE_NOISE) {
@@ -33,8 +33,19 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     drawer_ask(&step->drawer, &ask);
 }
 
+/* Asks for the log-probability of the token at `position`, which is known. */
+static void ask_told(struct step *step, const struct sequence *sequence, uint32_t row,
+                     uint32_t position)
+{
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    drawer_ask(&step->drawer, &(struct drawer_ask){.row = row,
+                                                   .kind = DRAW_TELL,
+                                                   .token = sequence->tokens[position],
+                                                   .top_count = asked->top_logprobs});
+}
+
 /* Asks for the scores of prompt rows, and for the token after the sequence's last row, if that row
- * is in the part, and those after the draft rows behind it. */
+ * is in the part, and those after the forced or draft rows behind it. */
 static void ask_part(struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
@@ -44,14 +55,16 @@ static void ask_part(struct step *step, const struct step_part *part)
     uint32_t last = sequence->token_count - 1;
     uint32_t end = sequence->computed + part->rows;
     for (uint32_t position = first; position < end && position < last; position++)
-        drawer_ask(&step->drawer, &(struct drawer_ask){.row = part->logits_first + position - first,
-                                                       .kind = DRAW_TELL,
-                                                       .token = sequence->tokens[position + 1],
-                                                       .top_count = asked->top_logprobs});
+        ask_told(step, sequence, part->logits_first + position - first, position + 1);
     if (end <= last || asked->is_published || asked->is_scored)
         return;
-    for (uint32_t ahead = 0; ahead <= part->drafts; ahead++)
-        ask_draw(step, part, part->logits_first + last - first + ahead, ahead);
+    uint32_t row = part->logits_first + last - first;
+    for (uint32_t ahead = 0; ahead <= part->forced + part->drafts; ahead++) {
+        if (ahead >= sequence->forced)
+            ask_draw(step, part, row++, ahead);
+        else if (asked->want_logprobs)
+            ask_told(step, sequence, row++, last + 1 + ahead);
+    }
 }
 
 void step_choose_ask(struct step *step, uint32_t parts)

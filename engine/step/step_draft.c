@@ -5,7 +5,6 @@
 #include "config/base/mem.h"
 #include "engine/draft/draft_read.h"
 #include "engine/step/step_load.h"
-#include "engine/step/step_mask.h"
 
 /* Assumed acceptance rate of a sequence of which nothing is known. */
 static const double rate_first = 0.5;
@@ -111,7 +110,7 @@ static bool part_may_draft(const struct step *step, const struct step_part *part
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct scheduler_client *client = &step->fair.clients[sequence->client];
     return part->rows == 1 && sequence->computed + 1 == sequence->token_count &&
-           step_mask_guard(step, sequence) == NULL && /* drafts have no masks */
+           step_guard(step, sequence) == NULL && /* drafts have no masks */
            sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
 }
 

@@ -18,10 +18,10 @@ struct step_load step_load_planned(const struct step *step, uint32_t parts)
         uint32_t end = sequence->computed + part->rows;
         uint32_t from = sequence_logits_from(sequence);
         from = from > sequence->computed ? from : sequence->computed;
-        load.rows += part->rows;
-        load.logit_rows += end > from ? end - from : 0;
-        load.keys += step_load_keys(step, sequence->computed, part->rows);
-        load.tokens += end == sequence->token_count;
+        load.rows += part->rows + part->forced;
+        load.logit_rows += end > from ? end - from + part->forced : 0;
+        load.keys += step_load_keys(step, sequence->computed, part->rows + part->forced);
+        load.tokens += end == sequence->token_count ? part->forced + 1 : 0;
     }
     return load;
 }

@@ -19,7 +19,8 @@ struct step_load {
     bool is_declined; /* a sequence could have had drafts, and they would not have paid */
 };
 
-/* The load of the first `parts` parts, without drafts. */
+/* The load of the first `parts` parts, without drafts. A row of logits is counted for each forced
+ * row, although only requests that want log-probabilities need it. */
 struct step_load step_load_planned(const struct step *step, uint32_t parts);
 /* Keys that `rows` rows from position `first` on read. */
 double step_load_keys(const struct step *step, uint32_t first, uint32_t rows);

@@ -1,6 +1,7 @@
 #include "engine/step/step_mask.h"
 
 #include "engine/grammar/grammar_mask.h"
+#include "engine/step/step_force.h"
 #include "engine/step/step_metrics.h"
 
 /* Threads that make masks at once: as many as sample. */
@@ -9,8 +10,13 @@ enum { MASK_THREADS = DRAWER_THREADS };
 static void mask_one(void *context, uint32_t index, uint32_t thread)
 {
     struct step *step = context;
-    struct guard *guard = step->guards[index];
+    struct sequence *sequence = &step->sequences.slots[step->masked[index]];
+    struct guard *guard = step_guard(step, sequence);
     (void)thread;
+    if (!guard->is_force_asked)
+        step_force_find(step, sequence, guard);
+    if (guard->is_broken || guard->is_over)
+        return;
     switch (grammar_mask_make(guard->run, step->mask_fuel, guard->mask)) {
     case GRAMMAR_MASK_DONE:
         guard->is_ready = true;
@@ -45,7 +51,7 @@ static struct guard *mask_wanted(const struct step *step, const struct step_part
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     if (sequence->computed + part->rows < sequence->token_count)
         return NULL;
-    return step_mask_guard(step, sequence);
+    return step_guard(step, sequence);
 }
 
 uint32_t step_mask_make(struct step *step, uint32_t parts)
@@ -53,25 +59,30 @@ uint32_t step_mask_make(struct step *step, uint32_t parts)
     uint32_t wanted = 0;
     for (uint32_t i = 0; i < parts; i++) {
         struct guard *guard = mask_wanted(step, &step->parts[i]);
-        if (guard != NULL && !guard->is_ready && !guard->is_broken)
-            step->guards[wanted++] = guard;
+        if (guard != NULL && !guard->is_ready && !guard->is_broken && !guard->is_over)
+            step->masked[wanted++] = step->parts[i].sequence;
     }
     if (wanted == 1)
         mask_one(step, 0, 0);
     else if (wanted > 1)
         kernels_each(step->options.kernels, MASK_THREADS, wanted, mask_one, step);
     uint32_t ready = 0;
+    uint32_t late = 0;
     for (uint32_t i = 0; i < wanted; i++) {
-        if (step->guards[i]->is_ready)
-            mask_end(step, step->guards[i]);
-        ready += step->guards[i]->is_ready;
+        const struct sequence *sequence = &step->sequences.slots[step->masked[i]];
+        struct guard *guard = step_guard(step, sequence);
+        if (guard->is_ready)
+            mask_end(step, guard);
+        ready += guard->is_ready;
+        late += !guard->is_ready && !guard->is_over;
     }
-    step_metrics_masks(step, ready, wanted - ready);
+    step_metrics_masks(step, ready, late);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < parts; i++) {
         struct step_part part = step->parts[i];
         const struct guard *guard = mask_wanted(step, &part);
-        part.rows -= guard != NULL && !guard->is_ready;
+        const bool is_known = step->sequences.slots[part.sequence].forced > 0;
+        part.rows -= guard != NULL && !guard->is_ready && !is_known;
         if (part.rows > 0)
             step->parts[kept++] = part;
     }

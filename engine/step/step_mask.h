@@ -15,14 +15,6 @@
 
 #include "engine/step/step_state.h"
 
-/* Makes the masks that the parts need, and takes the last row from parts whose mask is not ready.
- * Returns how many parts are left. */
+/* Finds forced tokens, and makes the masks that the parts need. Takes the last row from parts that
+ * need a mask that is not ready. Returns how many parts are left. */
 uint32_t step_mask_make(struct step *step, uint32_t parts);
-
-/* The guard of a sequence; NULL when its request has no constraint. */
-static inline struct guard *step_mask_guard(const struct step *step,
-                                            const struct sequence *sequence)
-{
-    struct guard *guards = step->options.tickets->slots[sequence->slot].guards;
-    return guards != NULL ? &guards[sequence->choice] : NULL;
-}

@@ -98,6 +98,8 @@ static void init_masks(struct step_metrics *out, const struct series *to)
         "Masks of constrained rows, by whether their row had to skip a step.";
     out->masks_ready = plain(to, METRIC_COUNTER, name, help, "state=\"ready\"");
     out->masks_late = plain(to, METRIC_COUNTER, name, help, "state=\"late\"");
+    out->tokens_forced = plain(to, METRIC_COUNTER, "banyan_forced_tokens_total",
+                               "Tokens of answers that a grammar forced: none was sampled.", "");
 }
 
 static void init_drafts(struct step_metrics *out, const struct series *to)
@@ -283,6 +285,12 @@ void step_metrics_masks(struct step *step, uint32_t ready, uint32_t late)
         return;
     metric_add(step->metrics.masks_ready, ready);
     metric_add(step->metrics.masks_late, late);
+}
+
+void step_metrics_forced(struct step *step, uint32_t tokens)
+{
+    if (step->metrics.tokens_forced != NULL && tokens > 0)
+        metric_add(step->metrics.tokens_forced, tokens);
 }
 
 void step_metrics_rows(struct step *step, uint32_t parts)

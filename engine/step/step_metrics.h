@@ -24,5 +24,7 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
 void step_metrics_rows(struct step *step, uint32_t parts);
 /* Counts the masks that were made in a step, and those that did not become ready. */
 void step_metrics_masks(struct step *step, uint32_t ready, uint32_t late);
+/* Counts tokens that a grammar forced. */
+void step_metrics_forced(struct step *step, uint32_t tokens);
 /* Observes the time of one part of a step. */
 void step_metrics_time(struct step *step, enum step_time part, int64_t ns);

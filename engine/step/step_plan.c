@@ -5,6 +5,7 @@
 #include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
+#include "engine/step/step_force.h"
 #include "engine/step/step_mask.h"
 #include "engine/step/step_pause.h"
 #include "engine/step/step_prefix.h"
@@ -155,8 +156,8 @@ static void plan_add(struct step *step, struct step_part *part)
         .serial = sequence->serial,
         .tokens = sequence->tokens,
         .first = sequence->computed,
-        .rows = part->rows + part->drafts,
-        .logits_from = sequence_logits_from(sequence),
+        .rows = part->rows + part->forced + part->drafts,
+        .logits_from = step_force_logits_from(step, sequence),
         .pages = sequence->pages,
         .page_count = sequence->page_count,
         .visible = sequence->visible,
@@ -180,6 +181,7 @@ static uint32_t plan_parts(struct step *step, const struct scheduler_input *inpu
     if (is_shared && (limit_us <= 0 || input->shared_us < limit_us))
         limit_us = input->shared_us;
     parts = step_mask_make(step, parts);
+    step_force_plan(step, parts, limit_us);
     step_draft_plan(step, parts, limit_us);
     for (uint32_t i = 0; i < parts; i++)
         plan_add(step, &step->parts[i]);
@@ -195,7 +197,7 @@ static void plan_count(struct step *step, struct scheduler_fair_step *done, uint
     for (uint32_t i = 0; i < parts; i++) {
         uint32_t client = step->sequences.slots[step->parts[i].sequence].client;
         done->rows[step->fair.clients[client].service_class] +=
-            step->parts[i].rows + step->parts[i].drafts;
+            step->parts[i].rows + step->parts[i].forced + step->parts[i].drafts;
     }
     scheduler_fair_tick(&step->fair, step->now_us, done);
 }

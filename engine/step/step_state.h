@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "config/base/pulse.h"
+#include "engine/grammar/grammar_force.h"
 #include "engine/kv/kv_swap.h"
 #include "engine/kv/prefix_cache.h"
 #include "engine/models/vocab.h"
@@ -77,7 +78,8 @@ struct step_gap {
 struct step_part {
     uint32_t sequence; /* its slot */
     uint32_t rows;     /* as planned */
-    uint32_t drafts;   /* rows of draft tokens after the planned ones */
+    uint32_t forced;   /* rows of forced tokens after the planned ones */
+    uint32_t drafts;   /* rows of draft tokens after the planned ones; then none is forced */
     uint32_t logits_first;
 };
 
@@ -85,6 +87,8 @@ struct step_options {
     struct kernels *kernels;
     struct model *model;
     const struct vocab *vocab;
+    grammar_force_encode encode; /* tokenises forced text; NULL: no token is forced */
+    void *encode_context;
     const uint32_t *marks; /* [mark_count] control tokens that requests may want to be told of */
     uint32_t mark_count;
     const struct kv_layout *layout;
@@ -169,7 +173,7 @@ struct step {
     uint64_t turn;                  /* number of the step; steps without rows count too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] the batch, one part for each sequence */
-    struct guard **guards;          /* [places] whose masks are made now */
+    uint32_t *masked;               /* [places] sequences whose masks are made now */
     uint32_t *ends;                 /* [end_count] end tokens of the model */
     uint32_t end_count;
     uint32_t mask_fuel; /* of a mask in one step; tests give less than the limit */
@@ -189,4 +193,11 @@ static inline uint64_t step_unit_bytes(const struct step *step)
 {
     uint32_t ranks = step->options.ranks > 0 ? step->options.ranks : 1;
     return (uint64_t)step->pool.layout.page_bytes * ranks;
+}
+
+/* The guard of a sequence; NULL when its request has no constraint. */
+static inline struct guard *step_guard(const struct step *step, const struct sequence *sequence)
+{
+    struct guard *guards = step->options.tickets->slots[sequence->slot].guards;
+    return guards != NULL ? &guards[sequence->choice] : NULL;
 }

@@ -3,9 +3,12 @@
 #include "engine/step/step_charge.h"
 #include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
-#include "engine/step/step_mask.h"
+#include "engine/step/step_metrics.h"
 #include "engine/step/step_prefix.h"
 #include "engine/step/step_tell.h"
+
+/* No row of logits. */
+enum { ROW_NONE = UINT32_MAX };
 
 static void token_times(struct step *step, struct sequence *sequence, struct ticket *ticket)
 {
@@ -27,8 +30,11 @@ static void token_times(struct step *step, struct sequence *sequence, struct tic
 }
 
 /* What the grammar of a constrained answer says of a token that is no end token. */
-static enum engine_finish token_guard(struct guard *guard, uint32_t token)
+static enum engine_finish token_guard(const struct sequence *sequence, struct guard *guard,
+                                      uint32_t token, bool is_forced)
 {
+    if (is_forced)
+        return guard->is_over && sequence->forced == 0 ? ENGINE_FINISH_STOP : ENGINE_FINISH_NONE;
     if (!guard_take(guard, token))
         return ENGINE_FINISH_GRAMMAR;
     return guard_is_over(guard) ? ENGINE_FINISH_STOP : ENGINE_FINISH_NONE;
@@ -83,19 +89,21 @@ static bool token_is_mark(const struct step *step, uint32_t token)
     return i < step->options.mark_count;
 }
 
-/* Appends the token that was sampled from a row of logits and emits it; false when the sequence has
- * ended with it. */
-static bool token_next(struct step *step, uint32_t index, uint32_t row)
+/* Appends a token and emits it; false when the sequence has ended with it. The token was sampled
+ * from a row of logits, or is forced; then it may have no row. */
+static bool token_next(struct step *step, uint32_t index, uint32_t token, uint32_t row)
 {
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
-    uint32_t token = step->drawer.tokens[row];
+    const bool is_forced = sequence->forced > 0;
     uint32_t previous = sequence->tokens[sequence->token_count - 1];
     if (asked->echo && sequence_generated(sequence) == 0)
         token_echo(step, index);
     sequence->tokens[sequence->token_count++] = token;
+    sequence->forced -= is_forced;
+    step_metrics_forced(step, is_forced);
     ticket->report.completion_tokens++;
     step_charge_token(step, sequence);
     token_times(step, sequence, ticket);
@@ -108,9 +116,10 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     struct engine_logprob top[LIMIT_LOGPROBS];
     struct outbox_record record = step_tell_record(step, ENGINE_EVENT_TOKEN, index);
     record.token = token;
-    record.top_count =
-        drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
-                    &record.logprob, top);
+    if (row != ROW_NONE)
+        record.top_count =
+            drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
+                        &record.logprob, top);
     bool is_end = (vocab_is_end(vocab, token) && !asked->ignore_end) || token_is_stop(asked, token);
     bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
     record.is_mark = asked->wants_marks && !is_end && token_is_mark(step, token);
@@ -121,10 +130,10 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 
-    struct guard *guard = step_mask_guard(step, sequence);
+    struct guard *guard = step_guard(step, sequence);
     enum engine_finish finish = ENGINE_FINISH_NONE;
     if (guard != NULL && !is_end)
-        finish = token_guard(guard, token);
+        finish = token_guard(sequence, guard, token, is_forced);
     if (finish == ENGINE_FINISH_NONE)
         finish = token_finish(sequence, ticket, is_end);
     if (finish != ENGINE_FINISH_NONE)
@@ -158,6 +167,22 @@ static void token_computed(struct step *step, struct sequence *sequence, uint32_
     step_prefix_advance(step, sequence, before);
 }
 
+/* Emits the forced tokens that follow the rows of the part. True when a token is to be sampled
+ * behind them, from logit row `*row`. */
+static bool token_forced(struct step *step, const struct step_part *part, uint32_t *row)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const bool has_rows = step->options.tickets->slots[sequence->slot].asked.want_logprobs;
+    for (uint32_t left = part->forced; sequence->forced > 0; left--) {
+        const uint32_t token = sequence->tokens[sequence->token_count];
+        if (!token_next(step, part->sequence, token, has_rows ? *row : ROW_NONE) || left == 0)
+            return false;
+        token_computed(step, sequence, sequence->computed + 1);
+        *row += has_rows;
+    }
+    return true;
+}
+
 /* Emits the token of the last planned row, and verifies the draft rows after it: a draft token that
  * equals the token just sampled had the right input, so its row gives the next token. Before that
  * is known nothing goes to the tree and no account is charged for a token. */
@@ -167,11 +192,13 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
     const struct batch *batch = &step->batch;
     struct engine_report *report = &step->options.tickets->slots[sequence->slot].report;
     uint32_t accepted = 0;
+    if (!token_forced(step, part, &row))
+        return;
     report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
     for (;;) {
         uint32_t drawn = step->drawer.tokens[row];
-        if (!token_next(step, part->sequence, row) || accepted == part->drafts ||
+        if (!token_next(step, part->sequence, drawn, row) || accepted == part->drafts ||
             batch->tokens[batch->logit_row[row + 1]] != drawn)
             break;
         row++;

@@ -47,6 +47,31 @@ static uint64_t open_units(const struct step_world *world, const struct step_wor
     return options->pages + (uint64_t)kv_pool_units_least(&pool, STEP_WORLD_CONTEXT) - context;
 }
 
+/* The longest token that fits, from left to right. */
+static enum status open_encode(void *context, struct slice text, uint32_t *ids, size_t capacity,
+                               size_t *count)
+{
+    const struct vocab *vocab = context;
+    *count = 0;
+    while (text.length > 0) {
+        uint32_t best = VOCAB_NONE;
+        size_t length = 0;
+        for (uint32_t id = 0; id < vocab_size(vocab); id++) {
+            const struct slice bytes = vocab_bytes(vocab, id);
+            if (bytes.length <= length || vocab_is_control(vocab, id) ||
+                !slice_starts_with(text, bytes))
+                continue;
+            best = id;
+            length = bytes.length;
+        }
+        if (best == VOCAB_NONE || *count == capacity)
+            return STATUS_LIMIT;
+        ids[(*count)++] = best;
+        text = (struct slice){text.bytes + length, text.length - length};
+    }
+    return STATUS_OK;
+}
+
 struct step_world *step_world_open(const struct step_world_options *options)
 {
     struct step_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
@@ -76,6 +101,8 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .kernels = world->kernels,
         .model = world->model,
         .vocab = world->vocab,
+        .encode = open_encode,
+        .encode_context = world->vocab,
         .layout = &world->layout,
         .tickets = &world->tickets,
         .clock = &world->clock,

@@ -1,6 +1,7 @@
-/* A constrained answer has the same bits alone and in any company, with preemptions by swap and to
- * be computed again, on any number of threads, beside any speculation, and whatever fuel its masks
- * get: masks that are late change when a row is computed and nothing else. */
+/* A constrained answer, with its forced tokens, has the same bits alone and in any company, with
+ * preemptions by swap and to be computed again, on any number of threads, beside any speculation,
+ * and whatever fuel its masks get: masks that are late, and forced tokens that find no room, change
+ * when a row is computed and nothing else. */
 #include "tests/kit/rounds.h"
 #include "tests/kit/step_schedule.h"
 
@@ -14,20 +15,21 @@ enum { REQUESTS = 24, WORLD_SCHEDULES = 10, FEW_WORLDS = 3, ALL_WORLDS = 100, GE
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static uint64_t late;
+static uint64_t forced; /* forced tokens that shared a step with another row */
 
-static void count_late(const struct step *step)
+static void count(const struct step *step)
 {
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
         const struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
         const struct guard *guards = step->options.tickets->slots[sequence->slot].guards;
         late += guards != NULL && guards[sequence->choice].waits > 0;
     }
+    for (uint32_t i = 0; i < step->batch.sequences; i++)
+        forced += step->parts[i].forced;
 }
 
-static struct step_schedules schedules = {.requests = REQUESTS,
-                                          .at_once = STEP_SCHEDULE_AT_ONCE,
-                                          .steps_a_pause = 6,
-                                          .check = count_late};
+static struct step_schedules schedules = {
+    .requests = REQUESTS, .at_once = STEP_SCHEDULE_AT_ONCE, .steps_a_pause = 6, .check = count};
 
 static uint32_t below(uint32_t count)
 {
@@ -42,6 +44,11 @@ static const struct {
     {CONSTRAINT_REGEX, "([a-z]{1,3} )*[A-Z]{30,}"},
     {CONSTRAINT_JSON_SCHEMA,
      "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":30}"},
+    {CONSTRAINT_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"identifier\":{\"type\":\"integer\"},\"is_known\":"
+     "{\"type\":\"boolean\"}},\"required\":[\"identifier\",\"is_known\"]}"},
+    {CONSTRAINT_REGEX, "(the same text each time, [0-9]){9}"},
+    {CONSTRAINT_REGEX, "nothing can be chosen here"},
     {CONSTRAINT_CHOICE, "[\"yes\",\"no\",\"none of these\",\"none of those\"]"},
 };
 
@@ -56,7 +63,7 @@ static void request_make(uint32_t index)
     *asked = step_world_request(tokens[index], count, 1 + below(GENERATED), (uint8_t)below(3));
     asked->service_class = (enum service_class)below(SERVICE_CLASS_COUNT);
     asked->choices = below(5) == 0 ? 2 : 1;
-    asked->want_logprobs = true;
+    asked->want_logprobs = below(4) > 0;
     asked->sampling.seed = index;
     asked->sampling.temperature = below(2) == 0 ? 0.0f : 1.0f;
     asked->sampling.top_p = below(2) == 0 ? 1.0f : 0.9f;
@@ -91,13 +98,13 @@ static struct step_world *open_world(void)
 static void test_same_bits(void **state)
 {
     (void)state;
-    const uint32_t count = WORLD_SCHEDULES * rounds(FEW_WORLDS, ALL_WORLDS);
+    const uint32_t runs = WORLD_SCHEDULES * rounds(FEW_WORLDS, ALL_WORLDS);
     struct step_world *world = NULL;
     for (uint32_t i = 0; i < REQUESTS; i++)
         request_make(i);
     step_schedule_expect(&schedules);
-    late = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    late = forced = 0;
+    for (uint32_t i = 0; i < runs; i++) {
         schedules.rng = (struct rng){.seed = 200000 + i};
         if (i % WORLD_SCHEDULES == 0)
             world = open_world();
@@ -105,10 +112,13 @@ static void test_same_bits(void **state)
         if (i % WORLD_SCHEDULES == WORLD_SCHEDULES - 1)
             step_world_close(world);
     }
-    print_message("%u schedules: %llu pauses, %llu steps with a mask that was late\n", count,
-                  (unsigned long long)schedules.pauses, (unsigned long long)late);
-    assert_true(schedules.pauses > count);
-    assert_true(late > count);
+    print_message("%u schedules: %llu pauses, %llu steps with a mask that was late, %llu rows of "
+                  "forced tokens\n",
+                  runs, (unsigned long long)schedules.pauses, (unsigned long long)late,
+                  (unsigned long long)forced);
+    assert_true(schedules.pauses > runs);
+    assert_true(late > runs);
+    assert_true(forced > runs);
 }
 
 int main(void)
