@@ -50,12 +50,14 @@
 #define LIMIT_GRAMMAR_TEXTS     2048  /* items of lists whose items all differ: 32 KiB */
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
 /* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */
-#define LIMIT_GRAMMAR_MASK_FUEL     50000
-#define LIMIT_GRAMMAR_MASK_STEPS    64    /* that a row waits for its mask before it is given up */
-#define LIMIT_GRAMMAR_FORCED_TOKENS 256   /* of a sequence in one step */
-#define LIMIT_GRAMMAR_MERGE_NODES   10000 /* tried, to see whether a forced token may grow: 50 µs */
-#define LIMIT_TOKEN_CLASSES         16    /* character classes of a model that have masks */
-#define LIMIT_TOKEN_CLASS_CHARS     128   /* longest token of a class that has a mask of its own */
+#define LIMIT_GRAMMAR_MASK_FUEL 50000
+/* of all rows of one mask, 20 ms: a mask that takes more ends the answer */
+#define LIMIT_GRAMMAR_MASK_ROW_STEPS 3200000
+#define LIMIT_GRAMMAR_FORCED_STEPS   50000 /* of all rows of one forced text: 0.25 ms */
+#define LIMIT_GRAMMAR_FORCED_TOKENS  256   /* of a sequence in one step */
+#define LIMIT_GRAMMAR_MERGE_NODES    10000 /* tried, to see if a forced token may grow: 50 µs */
+#define LIMIT_TOKEN_CLASSES          16    /* character classes of a model that have masks */
+#define LIMIT_TOKEN_CLASS_CHARS      128   /* longest token of a class that has a mask of its own */
 
 /* --- Lark and choices --- */
 #define LIMIT_LARK_NODES     65536

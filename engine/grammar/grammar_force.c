@@ -57,7 +57,10 @@ static size_t find_bytes(struct grammar_run *run, char *bytes, size_t capacity,
         return 0;
     grammar_run_prepare(run);
     *place = run->place;
-    while (count < capacity && step_forced(run, place, &bytes[count]))
+    /* Rows from before must not be used again, so that the steps depend on the tokens alone. */
+    run->rows.row_count = place->row + 1;
+    const uint64_t most = run->rows.steps + LIMIT_GRAMMAR_FORCED_STEPS;
+    while (count < capacity && run->rows.steps < most && step_forced(run, place, &bytes[count]))
         count++;
     return count;
 }

@@ -2,7 +2,8 @@
  *
  * Owns:     nothing.
  * Thread:   that of the run.
- * Cost:     a look at each byte class for every forced byte, then one call of the tokenizer.
+ * Cost:     a look at each byte class for every forced byte, at most GRAMMAR_FORCE_BYTES and
+ *           LIMIT_GRAMMAR_FORCED_STEPS, then one call of the tokenizer.
  * Not here: the tokenizer (a callback), the rows that compute forced tokens (step_force).
  *
  * Where the grammar leaves one byte, the text is forced whatever the sampler would do. The forced
@@ -20,7 +21,7 @@
 
 enum {
     GRAMMAR_FORCE_BEFORE = 4, /* tokens before that are tokenised again, and tokens given up */
-    GRAMMAR_FORCE_BYTES = 1024,
+    GRAMMAR_FORCE_BYTES = 256,
 };
 
 /* Writes the bytes that must follow, at most `capacity`, and returns their number. It is 0 where

@@ -212,6 +212,8 @@ static void begin(struct call *call)
     struct grammar_run *run = call->run;
     struct grammar_walk *walk = &run->walk;
     size_t bytes = token_trie_mask_words(run->trie) * sizeof *call->mask;
+    run->rows.row_count = run->place.row + 1; /* so that the mask takes the same steps always */
+    walk->rows_before = run->rows.steps;
     walk->state = run->place.state;
     walk->next_exit = 0;
     walk->exit_count = 0;
@@ -267,6 +269,11 @@ void grammar_mask_classes(struct grammar *grammar, struct token_classes *classes
         if (class != NULL)
             token_classes_release(classes, class);
     }
+}
+
+uint64_t grammar_mask_steps(const struct grammar_run *run)
+{
+    return run->rows.steps - run->walk.rows_before;
 }
 
 enum grammar_mask_result grammar_mask_make(struct grammar_run *run, uint32_t fuel, uint32_t *mask)

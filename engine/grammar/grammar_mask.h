@@ -35,3 +35,6 @@ enum grammar_mask_result {
  * number of trie nodes and items. A suspended mask goes on where it stopped; any call that moves
  * the run drops it. The bits do not depend on fuel, on cuts or on kept masks. */
 enum grammar_mask_result grammar_mask_make(struct grammar_run *run, uint32_t fuel, uint32_t *mask);
+/* Steps of rows that the last mask has taken so far, or the one that is being made. The number
+ * depends on the tokens of the run alone: neither fuel nor kept masks nor other runs change it. */
+uint64_t grammar_mask_steps(const struct grammar_run *run);

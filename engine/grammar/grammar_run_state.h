@@ -30,12 +30,13 @@ enum grammar_walk_way {
 /* A mask that is being made. */
 struct grammar_walk {
     enum grammar_walk_way way;
-    uint32_t node;       /* next node */
-    uint32_t node_end;   /* where this part of the walk ends */
-    uint32_t walked;     /* nodes so far */
-    uint32_t next_exit;  /* of `kept` */
-    uint32_t exit_count; /* found so far; over LIMIT_GRAMMAR_EXITS: nothing is kept */
-    uint32_t state;      /* of the lexer where the mask begins */
+    uint32_t node;        /* next node */
+    uint32_t node_end;    /* where this part of the walk ends */
+    uint32_t walked;      /* nodes so far */
+    uint32_t next_exit;   /* of `kept` */
+    uint32_t exit_count;  /* found so far; over LIMIT_GRAMMAR_EXITS: nothing is kept */
+    uint32_t state;       /* of the lexer where the mask begins */
+    uint64_t rows_before; /* steps of rows that were made before the mask */
     const struct grammar_kept_mask *kept; /* held */
     const struct token_class *class;      /* the same */
     uint32_t *mask;                       /* tokens that stay in the lexeme, to be kept */

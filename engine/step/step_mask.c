@@ -17,17 +17,13 @@ static void mask_one(void *context, uint32_t index, uint32_t thread)
         step_force_find(step, sequence, guard);
     if (guard->is_broken || guard->is_over)
         return;
-    switch (grammar_mask_make(guard->run, step->mask_fuel, guard->mask)) {
-    case GRAMMAR_MASK_DONE:
-        guard->is_ready = true;
-        break;
-    case GRAMMAR_MASK_SUSPENDED:
-        guard->is_broken = ++guard->waits >= LIMIT_GRAMMAR_MASK_STEPS;
-        break;
-    case GRAMMAR_MASK_TOO_COMPLEX:
-        guard->is_broken = true;
-        break;
-    }
+    const enum grammar_mask_result result =
+        grammar_mask_make(guard->run, step->mask_fuel, guard->mask);
+    guard->waits += result == GRAMMAR_MASK_SUSPENDED;
+    /* Not the steps that it waits: company would decide how many these are. */
+    guard->is_broken = result == GRAMMAR_MASK_TOO_COMPLEX ||
+                       grammar_mask_steps(guard->run) > LIMIT_GRAMMAR_MASK_ROW_STEPS;
+    guard->is_ready = result == GRAMMAR_MASK_DONE && !guard->is_broken;
 }
 
 /* The model's end tokens are allowed where the text may end. A mask that allows nothing ends the
