@@ -131,6 +131,61 @@ def test_company_changes_nothing(server, key):
     assert alone == together
 
 
+FORCED = {
+    "type": "object",
+    "properties": {
+        "identification": {"const": "a long text that the schema gives"},
+        "is_registered": {"type": "boolean"},
+        "measurement_in_metres": {"enum": [1, 2]},
+    },
+    "required": ["identification", "is_registered", "measurement_in_metres"],
+    "additionalProperties": False,
+}
+
+
+def row(server, request_id):
+    sql = "select completion_tokens, finish from requests where request_id = ?"
+    wait_until(lambda: server.ledger(sql, request_id), what="the row")
+    return server.ledger(sql, request_id)[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_forced_tokens_are_counted_as_others(server, key, stream):
+    body = chat(max_tokens=100, temperature=0, response_format=asked_for(FORCED, strict=True))
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    before = server.metric("banyan_forced_tokens_total")
+    with server.http(key) as http:
+        answer = http.post(CHAT, json=body)
+    if stream:
+        frames = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+        text = "".join(frame["choices"][0]["delta"].get("content") or "" for frame in frames if frame["choices"])
+        usage = frames[-1]["usage"]
+    else:
+        text, usage = answer.json()["choices"][0]["message"]["content"], answer.json()["usage"]
+    assert json.loads(text)["identification"] == FORCED["properties"]["identification"]["const"]
+    wait_until(lambda: server.metric("banyan_forced_tokens_total") >= before + 8, what="forced tokens in the metrics")
+    assert row(server, answer.headers["x-request-id"]) == (usage["completion_tokens"], "stop")
+
+
+def test_a_client_that_leaves_pays_for_what_was_counted(server, key):
+    """It leaves at each 7th token; the length of the answer bounds what the row may have."""
+    body = chat(max_tokens=100, temperature=0, response_format=asked_for(FORCED, strict=True))
+    with server.http(key) as http:
+        _, usage, _ = ask(http, CHAT, body)
+    for frames in range(1, usage["completion_tokens"], 7):
+        with server.http(key) as http, http.stream("POST", CHAT, json={**body, "stream": True}) as answer:
+            request_id = answer.headers["x-request-id"]
+            seen = 0
+            for line in answer.iter_lines():
+                seen += line.startswith("data: {")
+                if seen > frames:
+                    break
+        count, finish = row(server, request_id)
+        assert 1 <= count <= usage["completion_tokens"], (frames, count, finish)
+        assert finish in ("stop", "cancelled"), finish
+
+
 def test_tenants_compile_for_themselves(tmp_path):
     """Who sent a schema before must not show in another tenant's time."""
     own = Server(tmp_path / "data")
