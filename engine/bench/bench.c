@@ -10,7 +10,7 @@
 #include "config/base/rng.h"
 #include "engine/bench/bench_report.h"
 #include "engine/bench/bench_speculate.h"
-#include "engine/models/model_int4.h"
+#include "engine/models/model_codes.h"
 #include "kernels/kernels_step.h"
 
 enum {
@@ -501,13 +501,13 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
  * share of their bytes in the file as of all matrices that did. */
 static uint64_t bench_experts_bytes(const struct bench *bench, const struct model_source *source)
 {
-    const struct model_int4_sums *int4 = &bench->result.int4;
+    const struct model_codes_sums *codes = &bench->result.codes;
     double bytes = 0;
     for (uint32_t i = 0; i < model_source_tensor_count(source); i++) {
         struct tensor tensor;
         model_source_tensor_at(source, i, NULL, &tensor);
-        if (tensor.dims[2] > 1 && int4->file_bytes > 0 && model_int4_takes(tensor.type))
-            bytes += (double)tensor.bytes * (double)int4->bytes / (double)int4->file_bytes;
+        if (tensor.dims[2] > 1 && codes->file_bytes > 0 && model_codes_takes(tensor.type))
+            bytes += (double)tensor.bytes * (double)codes->bytes / (double)codes->file_bytes;
         else if (tensor.dims[2] > 1)
             bytes += (double)tensor.bytes;
     }
@@ -529,9 +529,9 @@ static void bench_open_weights(struct bench *bench, const struct model_source *s
     if (model_source_get_tensor(source, names[0], &tensor) == STATUS_OK &&
         model_source_get_tensor(source, names[1], &tensor) == STATUS_OK)
         bench->result.step_bytes -= tensor.bytes;
-    bench->result.int4 = *model_int4_sums(bench->model);
-    bench->result.step_bytes -= bench->result.int4.file_bytes;
-    bench->result.step_bytes += bench->result.int4.bytes;
+    bench->result.codes = *model_codes_sums(bench->model);
+    bench->result.step_bytes -= bench->result.codes.file_bytes;
+    bench->result.step_bytes += bench->result.codes.bytes;
     if (config->experts > 0) {
         bench->result.experts_bytes = bench_experts_bytes(bench, source);
         bench->result.step_bytes -= bench->result.experts_bytes / config->experts *

@@ -251,16 +251,16 @@ static void report_pass(const struct bench_result *result, struct buffer *out,
                   100 * between / pass->us);
 }
 
-static void report_int4(const struct bench_result *result, struct buffer *out)
+static void report_codes(const struct bench_result *result, struct buffer *out)
 {
-    const struct model_int4_sums *int4 = &result->int4;
+    const struct model_codes_sums *codes = &result->codes;
     const double mib = 1048576;
     if (result->options.weights == MODEL_WEIGHTS_INT4)
         buffer_printf(out,
                       "weights   int4: %u matrices of %.1f MiB made into %.1f MiB; %u of %.1f MiB "
                       "as in the file\n",
-                      int4->matrices, (double)int4->file_bytes / mib, (double)int4->bytes / mib,
-                      int4->kept, (double)int4->kept_bytes / mib);
+                      codes->matrices, (double)codes->file_bytes / mib, (double)codes->bytes / mib,
+                      codes->kept, (double)codes->kept_bytes / mib);
 }
 
 static void report_table(const struct bench_result *result, struct buffer *out)
@@ -273,7 +273,7 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   (int)name.length, name.bytes, config->architecture,
                   (double)config->parameters / 1e6, (double)config->weight_bytes / 1048576,
                   result->ready_seconds);
-    report_int4(result, out);
+    report_codes(result, out);
     buffer_printf(out, "kernels   %s, %u threads, %s; KV %s, %zu bytes a token\n", result->isa,
                   result->threads, result->is_device ? "device" : "cpu",
                   kernels_kv_type_name(options->kv_type), result->token_bytes);

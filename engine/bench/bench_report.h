@@ -75,7 +75,7 @@ struct bench_result {
     uint32_t mean_context;
     uint64_t step_bytes;    /* weights read by a decode step of one row */
     uint64_t experts_bytes; /* weights of all experts of all layers; 0 without experts */
-    struct model_int4_sums int4;
+    struct model_codes_sums codes;
     size_t token_bytes; /* of KV pages, for each token */
     bool is_int8;       /* of most products of weights: the ceiling of integers counts */
     uint32_t moments;   /* at which the ceilings were measured; the highest count */

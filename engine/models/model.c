@@ -48,9 +48,9 @@ enum status model_open(struct model **out, struct kernels *kernels,
     return model_open_share(out, kernels, source, &options, &whole);
 }
 
-static void open_tell_int4(const struct model *model)
+static void open_tell_codes(const struct model *model)
 {
-    const struct model_int4_sums *sums = &model->int4_sums;
+    const struct model_codes_sums *sums = &model->codes_sums;
     if (model->weights == MODEL_WEIGHTS_INT4)
         LOG(LOG_INFO, "weights_int4", LOG_NUMBER("matrices", sums->matrices),
             LOG_NUMBER("file_bytes", sums->file_bytes), LOG_NUMBER("bytes", sums->bytes),
@@ -118,7 +118,7 @@ enum status model_open_share(struct model **out, struct kernels *kernels,
         open_free(model);
         return status;
     }
-    open_tell_int4(model);
+    open_tell_codes(model);
     *out = model;
     return STATUS_OK;
 }
@@ -149,9 +149,9 @@ const struct model_config *model_config(const struct model *model)
     return &model->config;
 }
 
-const struct model_int4_sums *model_int4_sums(const struct model *model)
+const struct model_codes_sums *model_codes_sums(const struct model *model)
 {
-    return &model->int4_sums;
+    return &model->codes_sums;
 }
 
 static void forward_check(const struct model *model, const struct model_batch *batch)

@@ -40,7 +40,7 @@ enum status model_open(struct model **out, struct kernels *kernels,
                        uint32_t logit_rows_max);
 /* Opens one rank's share of the model. Pages have the share's KV heads. Every rank must be given
  * the same batches, with kernels whose ranks these are; only rank 0 has logits. Groups of 4-bit
- * codes are of the share's own inputs. Errors also as model_int4_make. */
+ * codes are of the share's own inputs. Errors also as model_codes_make. */
 enum status model_open_share(struct model **out, struct kernels *kernels,
                              const struct model_source *source, const struct model_options *options,
                              const struct model_share *share);
@@ -48,7 +48,7 @@ void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);
 
 /* What became of the weights of this share with MODEL_WEIGHTS_INT4; else all zero. */
-const struct model_int4_sums *model_int4_sums(const struct model *model);
+const struct model_codes_sums *model_codes_sums(const struct model *model);
 
 /* Sets the function called with every batch before it is computed, so that other
  * ranks compute it. */

@@ -6,7 +6,7 @@
 #include "config/base/clock.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
-#include "engine/models/model_int4.h"
+#include "engine/models/model_codes.h"
 #include "kernels/kernels_experts.h"
 
 enum status model_arch_matrix(struct model *model, const struct model_source *source,
@@ -42,16 +42,16 @@ out:
 }
 
 /* Packs the matrix, or the matrices of a layer's experts, as they are or, if `may_code` and
- * model_int4 takes their type, as codes. */
+ * model_codes takes their type, as codes. */
 static enum status matrix_pack(struct model *model, struct tensor *tensor, const char *name,
                                bool may_code, struct weight *out)
 {
-    struct model_int4_sums *sums = &model->int4_sums;
+    struct model_codes_sums *sums = &model->codes_sums;
     const uint64_t file_bytes = tensor->bytes;
-    const bool is_coded = may_code && model_int4_takes(tensor->type);
+    const bool is_coded = may_code && model_codes_takes(tensor->type);
     void *codes = NULL;
     if (is_coded)
-        TRY(model_int4_make(tensor, name, model->kernels, &codes));
+        TRY(model_codes_make(tensor, name, model->kernels, &codes));
     const enum status status = tensor->dim_count == 3
                                    ? kernels_experts_weight(model->kernels, out, tensor)
                                    : kernels_weight_create(model->kernels, out, tensor);

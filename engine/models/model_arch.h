@@ -20,7 +20,7 @@ struct model {
     struct model_config config;
     struct model_share share;
     enum model_weights weights;
-    struct model_int4_sums int4_sums;
+    struct model_codes_sums codes_sums;
     const struct arch *arch;
     struct decoder *decoder;
     struct kernels *kernels;

@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 
 /* How the matrices of layers are packed: as they are in the file, or with f32, f16, bf16 and q8_0
- * turned into 4-bit codes by groups of 128 inputs (model_int4). The embedding table and the output
+ * turned into 4-bit codes by groups of 128 inputs (model_codes). The embedding table and the output
  * layer stay as they are. */
 enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4 };
 
@@ -73,7 +73,7 @@ struct model_config {
 };
 
 /* What became of the layers' matrices of this share with MODEL_WEIGHTS_INT4; else all zero. */
-struct model_int4_sums {
+struct model_codes_sums {
     uint32_t matrices; /* turned into codes */
     uint64_t file_bytes;
     uint64_t bytes; /* as packed by the kernels */

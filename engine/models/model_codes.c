@@ -1,10 +1,10 @@
-#include "engine/models/model_int4.h"
+#include "engine/models/model_codes.h"
 
 #include <stdatomic.h>
 
 #include "config/base/mem.h"
 
-struct int4_job {
+struct codes_job {
     const struct tensor *from;
     uint32_t cols;
     float *rows; /* [threads][cols] */
@@ -12,7 +12,7 @@ struct int4_job {
     atomic_bool is_refused;
 };
 
-bool model_int4_takes(const struct tensor_type_info *type)
+bool model_codes_takes(const struct tensor_type_info *type)
 {
     return type->id == TENSOR_TYPE_f32 || type->id == TENSOR_TYPE_f16 ||
            type->id == TENSOR_TYPE_bf16 || type->id == TENSOR_TYPE_q8_0;
@@ -26,21 +26,22 @@ static size_t row_bytes(uint32_t cols)
 
 static void make_row(void *context, uint32_t index, uint32_t thread)
 {
-    struct int4_job *job = context;
+    struct codes_job *job = context;
     float *x = job->rows + (size_t)thread * job->cols;
     tensor_row_to_f32(job->from, index, x);
-    if (!tensor_row_to_q4_1(x, job->cols, MODEL_INT4_GROUP, job->to + index * row_bytes(job->cols)))
+    if (!tensor_row_to_q4_1(x, job->cols, MODEL_CODES_GROUP,
+                            job->to + index * row_bytes(job->cols)))
         atomic_store_explicit(&job->is_refused, true, memory_order_relaxed);
 }
 
-enum status model_int4_make(struct tensor *tensor, const char *name, struct kernels *kernels,
-                            void **memory)
+enum status model_codes_make(struct tensor *tensor, const char *name, struct kernels *kernels,
+                             void **memory)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
     const uint32_t rows = (uint32_t)(tensor->dims[1] * tensor->dims[2]); /* of all experts */
     const uint32_t threads = kernels_threads(kernels);
     const struct tensor_type_info *type = tensor_type_info(TENSOR_TYPE_q4_1);
-    struct int4_job job = {.from = tensor, .cols = cols};
+    struct codes_job job = {.from = tensor, .cols = cols};
     enum status status = STATUS_OK;
     *memory = NULL;
     if (cols % type->block_elements != 0)
@@ -57,7 +58,7 @@ enum status model_int4_make(struct tensor *tensor, const char *name, struct kern
     tensor->type = type;
     tensor->data = *memory = job.to;
     tensor->bytes = rows * row_bytes(cols);
-    tensor->group = MODEL_INT4_GROUP;
+    tensor->group = MODEL_CODES_GROUP;
     job.to = NULL;
 out:
     mem_free(job.rows);

@@ -1,4 +1,4 @@
-#include "engine/models/model_int4.h"
+#include "engine/models/model_codes.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -103,21 +103,21 @@ static void test_codes_are_near(void **state)
             const struct tensor from = make_matrix(TYPES[t], cols, memory);
             struct tensor made = from;
             void *codes;
-            assert_int_equal(model_int4_make(&made, "x", kernels, &codes), STATUS_OK);
+            assert_int_equal(model_codes_make(&made, "x", kernels, &codes), STATUS_OK);
             assert_ptr_equal(made.data, codes);
             assert_int_equal(made.type->id, TENSOR_TYPE_q4_1);
-            assert_int_equal(made.group, MODEL_INT4_GROUP);
+            assert_int_equal(made.group, MODEL_CODES_GROUP);
             assert_int_equal(made.bytes, ROWS * cols / BLOCK * BLOCK_BYTES);
             for (uint32_t row = 0; row < ROWS; row++) {
                 float x[COLS_MAX];
                 float values[COLS_MAX];
                 tensor_row_to_f32(&from, row, x);
                 tensor_row_to_f32(&made, row, values);
-                for (uint32_t at = 0; at < cols; at += MODEL_INT4_GROUP)
+                for (uint32_t at = 0; at < cols; at += MODEL_CODES_GROUP)
                     check_group(
                         x + at,
                         (const unsigned char *)codes + (row * cols + at) / BLOCK * BLOCK_BYTES,
-                        values + at, cols - at < MODEL_INT4_GROUP ? cols - at : MODEL_INT4_GROUP);
+                        values + at, cols - at < MODEL_CODES_GROUP ? cols - at : MODEL_CODES_GROUP);
             }
             mem_free(codes);
         }
@@ -143,7 +143,7 @@ static void test_exact_groups(void **state)
                                 .dims = {160, 1, 1, 1},
                                 .data = x,
                                 .bytes = sizeof x};
-        assert_int_equal(model_int4_make(&tensor, "x", kernels, &codes), STATUS_OK);
+        assert_int_equal(model_codes_make(&tensor, "x", kernels, &codes), STATUS_OK);
         tensor_row_to_f32(&tensor, 0, values);
         assert_memory_equal(values, x, sizeof x);
         mem_free(codes);
@@ -163,9 +163,9 @@ static void test_rows_hang_on_themselves(void **state)
     struct tensor made = from;
     void *codes;
     void *others;
-    assert_int_equal(model_int4_make(&made, "x", one, &codes), STATUS_OK);
+    assert_int_equal(model_codes_make(&made, "x", one, &codes), STATUS_OK);
     made = from;
-    assert_int_equal(model_int4_make(&made, "x", several, &others), STATUS_OK);
+    assert_int_equal(model_codes_make(&made, "x", several, &others), STATUS_OK);
     assert_memory_equal(codes, others, made.bytes);
     mem_free(others);
     for (uint32_t row = 0; row < ROWS; row++) {
@@ -173,7 +173,7 @@ static void test_rows_hang_on_themselves(void **state)
         made.data = memory + (size_t)row * COLS_MAX * 2;
         made.dims[1] = 1;
         made.bytes = COLS_MAX * 2;
-        assert_int_equal(model_int4_make(&made, "x", several, &others), STATUS_OK);
+        assert_int_equal(model_codes_make(&made, "x", several, &others), STATUS_OK);
         assert_memory_equal((char *)codes + row * row_bytes, others, row_bytes);
         mem_free(others);
     }
@@ -202,7 +202,7 @@ static void test_refused(void **state)
                             .bytes = 48 * 2 * 4};
     const struct tensor *const whole = &tensor;
     void *codes = x;
-    assert_int_equal(model_int4_make(&tensor, "blk.3.x", kernels, &codes), STATUS_UNSUPPORTED);
+    assert_int_equal(model_codes_make(&tensor, "blk.3.x", kernels, &codes), STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "'blk.3.x' have 48 inputs"));
     assert_null(codes);
     tensor.dims[0] = 64;
@@ -210,7 +210,7 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         x[90] = bad[i];
         codes = x;
-        assert_int_equal(model_int4_make(&tensor, "blk.4.x", kernels, &codes), STATUS_UNSUPPORTED);
+        assert_int_equal(model_codes_make(&tensor, "blk.4.x", kernels, &codes), STATUS_UNSUPPORTED);
         assert_non_null(strstr(status_note()->message, "'blk.4.x' has a value"));
         assert_null(codes);
     }
@@ -218,16 +218,16 @@ static void test_refused(void **state)
     for (uint32_t n = 0; n < 2; n++) {
         uint32_t left = n;
         mem_hook_set(refuse_nth, &left);
-        assert_int_equal(model_int4_make(&tensor, "x", kernels, &codes), STATUS_NO_MEMORY);
+        assert_int_equal(model_codes_make(&tensor, "x", kernels, &codes), STATUS_NO_MEMORY);
         mem_hook_set(NULL, NULL);
         assert_null(codes);
     }
     assert_ptr_equal(whole->data, x); /* as it was */
     assert_int_equal(whole->type->id, TENSOR_TYPE_f32);
     for (size_t t = 0; t < TYPE_COUNT; t++)
-        assert_true(model_int4_takes(tensor_type_info(TYPES[t])));
-    assert_false(model_int4_takes(tensor_type_info(TENSOR_TYPE_q4_1)));
-    assert_false(model_int4_takes(tensor_type_info(TENSOR_TYPE_q6_k)));
+        assert_true(model_codes_takes(tensor_type_info(TYPES[t])));
+    assert_false(model_codes_takes(tensor_type_info(TENSOR_TYPE_q4_1)));
+    assert_false(model_codes_takes(tensor_type_info(TENSOR_TYPE_q6_k)));
     kernels_destroy(kernels);
 }
 
@@ -247,8 +247,8 @@ static const struct llama_shape SHAPE = {.layers = 2,
                                          .seed = 9};
 
 /* Logits of a text, and what became of the matrices. */
-static struct model_int4_sums run_text(const struct gguf *gguf, const char *isa,
-                                       enum model_weights weights, float *logits)
+static struct model_codes_sums run_text(const struct gguf *gguf, const char *isa,
+                                        enum model_weights weights, float *logits)
 {
     struct model_run run;
     uint32_t tokens[TOKENS];
@@ -264,7 +264,7 @@ static struct model_int4_sums run_text(const struct gguf *gguf, const char *isa,
         tokens[i] = (uint32_t)(rng_at(3, 0, i) % SHAPE.vocab);
     memcpy(logits, model_run_chunk(&run, 0, 0, tokens, TOKENS),
            TOKENS * SHAPE.vocab * sizeof *logits);
-    const struct model_int4_sums sums = *model_int4_sums(run.model);
+    const struct model_codes_sums sums = *model_codes_sums(run.model);
     model_run_close(&run);
     return sums;
 }
@@ -298,7 +298,7 @@ static struct gguf *open_made(const struct gguf *gguf, struct buffer *file)
         gguf_tensor_at(gguf, i, &found, &tensor);
         snprintf(name, sizeof name, "%.*s", (int)found.length, found.bytes);
         if (tensor.dim_count == 2 && strncmp(name, "blk.", 4) == 0)
-            assert_int_equal(model_int4_make(&tensor, name, kernels, &codes), STATUS_OK);
+            assert_int_equal(model_codes_make(&tensor, name, kernels, &codes), STATUS_OK);
         gguf_writer_tensor(&writer, name, tensor.dim_count, tensor.dims, tensor.type->id,
                            tensor.data, tensor.bytes);
         mem_free(codes);
@@ -339,7 +339,7 @@ static void test_whole_models(void **state)
             llama_file_build(&shape, &file);
             assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
             struct gguf *made = open_made(gguf, &made_file);
-            struct model_int4_sums sums = run_text(gguf, tables[i], MODEL_WEIGHTS_FILE, logits[0]);
+            struct model_codes_sums sums = run_text(gguf, tables[i], MODEL_WEIGHTS_FILE, logits[0]);
             assert_int_equal(sums.matrices + sums.kept, 0);
             sums = run_text(gguf, tables[i], MODEL_WEIGHTS_INT4, logits[1]);
             assert_int_equal(sums.matrices, 2 * 7);

@@ -1,4 +1,4 @@
-/* model_int4: turns a matrix of float or 8-bit weights into 4-bit codes, at load (--weights int4).
+/* model_codes: turns a matrix of float or 8-bit weights into 4-bit codes, at load (--weights int4).
  *
  * Owns:     nothing; the caller owns the memory of the codes.
  * Thread:   as model.h says; the compute threads share the rows.
@@ -18,14 +18,14 @@
 
 #include "kernels/kernels.h"
 
-enum { MODEL_INT4_GROUP = 128 };
+enum { MODEL_CODES_GROUP = 128 };
 
 /* Whether weights of a type become codes: f32, f16, bf16, q8_0. The others have 4 to
  * 6 bits already. */
-bool model_int4_takes(const struct tensor_type_info *type);
+bool model_codes_takes(const struct tensor_type_info *type);
 
 /* Replaces `tensor`, a matrix of such a type, by its codes in `*memory` (the caller frees it with
  * mem_free). UNSUPPORTED, with `name`, when its inputs are not a multiple of 32 or a value is not
  * finite or beyond float16; NO_MEMORY. After a failure `*memory` is NULL. */
-enum status model_int4_make(struct tensor *tensor, const char *name, struct kernels *kernels,
-                            void **memory);
+enum status model_codes_make(struct tensor *tensor, const char *name, struct kernels *kernels,
+                             void **memory);
