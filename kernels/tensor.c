@@ -1,5 +1,7 @@
 #include "kernels/tensor.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/types/half.h"
@@ -115,6 +117,37 @@ bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out)
     for (uint32_t at = 0; at < n; at += group)
         if (!group_make(row + at, n - at < group ? n - at : group,
                         to + at / Q4_1_BLOCK * Q4_1_BYTES))
+            return false;
+    return true;
+}
+
+enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, Q8_0_MOST = 127 };
+
+static bool block_make(const float *x, unsigned char *to)
+{
+    float most = 0;
+    for (uint32_t i = 0; i < Q8_0_BLOCK; i++) {
+        const float size = fabsf(x[i]);
+        if (!(size <= TENSOR_HALF_MAX * Q8_0_MOST)) /* also true for a NaN */
+            return false;
+        most = size > most ? size : most;
+    }
+    const float d = most / Q8_0_MOST;
+    const uint16_t factor = half_from_float(d);
+    /* Where the factor is 0 as a half, the codes do not matter; the inverse must be finite. */
+    const float inverse = d >= FLT_MIN ? 1 / d : 0;
+    memcpy(to, &factor, sizeof factor);
+    for (uint32_t i = 0; i < Q8_0_BLOCK; i++)
+        to[sizeof factor + i] = (unsigned char)(int8_t)roundf(x[i] * inverse);
+    return true;
+}
+
+bool tensor_row_to_q8_0(const float *row, uint32_t n, void *out)
+{
+    unsigned char *to = out;
+    ASSERT(n % Q8_0_BLOCK == 0);
+    for (uint32_t at = 0; at < n; at += Q8_0_BLOCK, to += Q8_0_BYTES)
+        if (!block_make(row + at, to))
             return false;
     return true;
 }

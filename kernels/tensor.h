@@ -47,6 +47,11 @@ bool tensor_rows_are_valid(const struct tensor *tensor, uint64_t begin, uint64_t
  * partly written, when a value is not finite or does not fit a half. */
 bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out);
 
+/* Quantises `n` floats, a multiple of 32, to q8_0 blocks. The greatest magnitude of a block has the
+ * code 127; each value is rounded to the nearest code, as llama.cpp does. Returns false, with `out`
+ * partly written, when a value is not finite or a block's factor does not fit a half. */
+bool tensor_row_to_q8_0(const float *row, uint32_t n, void *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -51,7 +51,9 @@ static const char BENCH_HELP[] =
     "                    not start early; steps are not graphs; kernels stage as little as they\n"
     "                    can; all of the first-level cache is shared memory\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
-    "  --weights NAME    layers' matrices as in the file (file), or as 4-bit codes (int4)\n"
+    "  --weights NAME    matrices as in the file (file), as q8_0 (q8), or those of layers as "
+    "4-bit\n"
+    "                    codes (int4)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
     "\n"
@@ -497,19 +499,26 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     return STATUS_OK;
 }
 
-/* Returns the bytes of the tensors {columns, rows, experts}; of those that became codes, the same
- * share of their bytes in the file as of all matrices that did. */
-static uint64_t bench_experts_bytes(const struct bench *bench, const struct model_source *source)
+/* Returns the bytes that a tensor has as packed; of one that became codes, the same share of its
+ * bytes in the file as of all matrices that did. */
+static double bench_packed_bytes(const struct bench *bench, const struct tensor *tensor)
 {
     const struct model_codes_sums *codes = &bench->result.codes;
+    const double bytes = (double)tensor->bytes;
+    if (codes->file_bytes == 0 || !model_codes_takes(bench->result.options.weights, tensor->type))
+        return bytes;
+    return bytes * (double)codes->bytes / (double)codes->file_bytes;
+}
+
+/* Returns the bytes of the tensors {columns, rows, experts}. */
+static uint64_t bench_experts_bytes(const struct bench *bench, const struct model_source *source)
+{
     double bytes = 0;
     for (uint32_t i = 0; i < model_source_tensor_count(source); i++) {
         struct tensor tensor;
         model_source_tensor_at(source, i, NULL, &tensor);
-        if (tensor.dims[2] > 1 && codes->file_bytes > 0 && model_codes_takes(tensor.type))
-            bytes += (double)tensor.bytes * (double)codes->bytes / (double)codes->file_bytes;
-        else if (tensor.dims[2] > 1)
-            bytes += (double)tensor.bytes;
+        if (tensor.dims[2] > 1)
+            bytes += bench_packed_bytes(bench, &tensor);
     }
     return (uint64_t)bytes;
 }
@@ -523,15 +532,16 @@ static void bench_open_weights(struct bench *bench, const struct model_source *s
     const struct model_source_name output = {"output.weight", "lm_head.weight"};
     char names[2][MODEL_SOURCE_NAME_BYTES];
     struct tensor tensor;
-    bench->result.step_bytes = config->weight_bytes;
+    bench->result.codes = *model_codes_sums(bench->model);
+    bench->result.step_bytes =
+        config->weight_bytes - bench->result.codes.file_bytes + bench->result.codes.bytes;
     model_source_tensor_name(source, output, MODEL_SOURCE_NO_LAYER, names[0]);
     model_source_tensor_name(source, embedding, MODEL_SOURCE_NO_LAYER, names[1]);
     if (model_source_get_tensor(source, names[0], &tensor) == STATUS_OK &&
         model_source_get_tensor(source, names[1], &tensor) == STATUS_OK)
-        bench->result.step_bytes -= tensor.bytes;
-    bench->result.codes = *model_codes_sums(bench->model);
-    bench->result.step_bytes -= bench->result.codes.file_bytes;
-    bench->result.step_bytes += bench->result.codes.bytes;
+        bench->result.step_bytes -= bench->result.options.weights == MODEL_WEIGHTS_Q8
+                                        ? (uint64_t)bench_packed_bytes(bench, &tensor)
+                                        : tensor.bytes;
     if (config->experts > 0) {
         bench->result.experts_bytes = bench_experts_bytes(bench, source);
         bench->result.step_bytes -= bench->result.experts_bytes / config->experts *

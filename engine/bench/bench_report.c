@@ -255,12 +255,13 @@ static void report_codes(const struct bench_result *result, struct buffer *out)
 {
     const struct model_codes_sums *codes = &result->codes;
     const double mib = 1048576;
-    if (result->options.weights == MODEL_WEIGHTS_INT4)
+    if (result->options.weights != MODEL_WEIGHTS_FILE)
         buffer_printf(out,
-                      "weights   int4: %u matrices of %.1f MiB made into %.1f MiB; %u of %.1f MiB "
+                      "weights   %s: %u matrices of %.1f MiB made into %.1f MiB; %u of %.1f MiB "
                       "as in the file\n",
-                      codes->matrices, (double)codes->file_bytes / mib, (double)codes->bytes / mib,
-                      codes->kept, (double)codes->kept_bytes / mib);
+                      model_weights_name(result->options.weights), codes->matrices,
+                      (double)codes->file_bytes / mib, (double)codes->bytes / mib, codes->kept,
+                      (double)codes->kept_bytes / mib);
 }
 
 static void report_table(const struct bench_result *result, struct buffer *out)

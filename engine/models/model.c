@@ -10,16 +10,16 @@
 #include "kernels/kernels_step.h"
 
 static const char *const MODEL_WEIGHTS_NAMES[] = {
-    [MODEL_WEIGHTS_FILE] = "file", [MODEL_WEIGHTS_INT4] = "int4"};
+    [MODEL_WEIGHTS_FILE] = "file", [MODEL_WEIGHTS_INT4] = "int4", [MODEL_WEIGHTS_Q8] = "q8"};
 
 enum status model_weights_find(enum model_weights *out, const char *name)
 {
-    for (int i = MODEL_WEIGHTS_FILE; i <= MODEL_WEIGHTS_INT4; i++)
+    for (int i = MODEL_WEIGHTS_FILE; i <= MODEL_WEIGHTS_Q8; i++)
         if (strcmp(name, MODEL_WEIGHTS_NAMES[i]) == 0) {
             *out = (enum model_weights)i;
             return STATUS_OK;
         }
-    FAIL(STATUS_INVALID, "--weights %.32s is not known: file or int4", name);
+    FAIL(STATUS_INVALID, "--weights %.32s is not known: file, int4 or q8", name);
 }
 
 const char *model_weights_name(enum model_weights weights)
@@ -51,8 +51,10 @@ enum status model_open(struct model **out, struct kernels *kernels,
 static void open_tell_codes(const struct model *model)
 {
     const struct model_codes_sums *sums = &model->codes_sums;
-    if (model->weights == MODEL_WEIGHTS_INT4)
-        LOG(LOG_INFO, "weights_int4", LOG_NUMBER("matrices", sums->matrices),
+    static const char *const events[] = {
+        [MODEL_WEIGHTS_INT4] = "weights_int4", [MODEL_WEIGHTS_Q8] = "weights_q8"};
+    if (model->weights != MODEL_WEIGHTS_FILE)
+        LOG(LOG_INFO, events[model->weights], LOG_NUMBER("matrices", sums->matrices),
             LOG_NUMBER("file_bytes", sums->file_bytes), LOG_NUMBER("bytes", sums->bytes),
             LOG_NUMBER("kept", sums->kept), LOG_NUMBER("kept_bytes", sums->kept_bytes));
 }

@@ -17,7 +17,7 @@
 
 struct model;
 
-/* Finds weights by name: "file" or "int4". INVALID for another name. */
+/* Finds weights by name: "file", "int4" or "q8". INVALID for another name. */
 enum status model_weights_find(enum model_weights *out, const char *name);
 const char *model_weights_name(enum model_weights weights);
 
@@ -39,7 +39,7 @@ enum status model_open(struct model **out, struct kernels *kernels,
                        const struct model_source *source, uint32_t rows_max,
                        uint32_t logit_rows_max);
 /* Opens one rank's share of the model. Pages have the share's KV heads. Every rank must be given
- * the same batches, with kernels whose ranks these are; only rank 0 has logits. Groups of 4-bit
+ * the same batches, with kernels whose ranks these are; only rank 0 has logits. Groups of
  * codes are of the share's own inputs. Errors also as model_codes_make. */
 enum status model_open_share(struct model **out, struct kernels *kernels,
                              const struct model_source *source, const struct model_options *options,
@@ -47,7 +47,7 @@ enum status model_open_share(struct model **out, struct kernels *kernels,
 void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);
 
-/* What became of the weights of this share with MODEL_WEIGHTS_INT4; else all zero. */
+/* What became of the weights of this share; all zero with MODEL_WEIGHTS_FILE. */
 const struct model_codes_sums *model_codes_sums(const struct model *model);
 
 /* Sets the function called with every batch before it is computed, so that other

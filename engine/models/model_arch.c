@@ -48,10 +48,10 @@ static enum status matrix_pack(struct model *model, struct tensor *tensor, const
 {
     struct model_codes_sums *sums = &model->codes_sums;
     const uint64_t file_bytes = tensor->bytes;
-    const bool is_coded = may_code && model_codes_takes(tensor->type);
+    const bool is_coded = may_code && model_codes_takes(model->weights, tensor->type);
     void *codes = NULL;
     if (is_coded)
-        TRY(model_codes_make(tensor, name, model->kernels, &codes));
+        TRY(model_codes_make(tensor, name, model->weights, model->kernels, &codes));
     const enum status status = tensor->dim_count == 3
                                    ? kernels_experts_weight(model->kernels, out, tensor)
                                    : kernels_weight_create(model->kernels, out, tensor);
@@ -89,7 +89,8 @@ enum status model_arch_matrix_part(struct model *model, const struct model_sourc
                                    struct model_part of_rows, struct model_part of_cols,
                                    struct weight *out)
 {
-    return matrix_open(model, source, name, rows, cols, of_rows, of_cols, false, out);
+    const bool may_code = model->weights == MODEL_WEIGHTS_Q8;
+    return matrix_open(model, source, name, rows, cols, of_rows, of_cols, may_code, out);
 }
 
 enum status model_arch_layer_part(struct model *model, const struct model_source *source,
@@ -97,7 +98,7 @@ enum status model_arch_layer_part(struct model *model, const struct model_source
                                   struct model_part of_rows, struct model_part of_cols,
                                   struct weight *out)
 {
-    const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
+    const bool may_code = model->weights != MODEL_WEIGHTS_FILE;
     return matrix_open(model, source, name, rows, cols, of_rows, of_cols, may_code, out);
 }
 
@@ -160,7 +161,7 @@ enum status model_arch_experts(struct model *model, const struct model_source *s
                                struct weight *out)
 {
     const uint32_t experts = model->config.experts;
-    const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
+    const bool may_code = model->weights != MODEL_WEIGHTS_FILE;
     struct tensor tensor;
     void *loaded;
     void *memory = NULL;

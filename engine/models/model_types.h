@@ -12,10 +12,12 @@
 #include "config/base/limits.h"
 #include "kernels/kernels.h"
 
-/* How the matrices of layers are packed: as they are in the file, or with f32, f16, bf16 and q8_0
- * turned into 4-bit codes by groups of 128 inputs (model_codes). The embedding table and the output
- * layer stay as they are. */
-enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4 };
+/* How matrices are packed (model_codes); routers always as they are in the file.
+ *     FILE  as they are in the file
+ *     INT4  those of layers that are f32, f16, bf16 or q8_0 as 4-bit codes by groups of 128 inputs
+ *     Q8    those that are f32, f16 or bf16 as q8_0, the embedding table and the output layer too
+ */
+enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4, MODEL_WEIGHTS_Q8 };
 
 /* How positions become angles, and how a context beyond the training's is stretched. */
 enum model_rope_scaling {
@@ -72,12 +74,13 @@ struct model_config {
     uint64_t parameters;
 };
 
-/* What became of the layers' matrices of this share with MODEL_WEIGHTS_INT4; else all zero. */
+/* What became of the matrices of this share that may become codes; all zero with
+ * MODEL_WEIGHTS_FILE. */
 struct model_codes_sums {
     uint32_t matrices; /* turned into codes */
     uint64_t file_bytes;
     uint64_t bytes; /* as packed by the kernels */
-    uint32_t kept;  /* as in the file, because they have 4 to 6 bits a weight there */
+    uint32_t kept;  /* as in the file, because they have as few bits a weight there */
     uint64_t kept_bytes;
 };
 

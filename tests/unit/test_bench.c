@@ -232,7 +232,7 @@ static void test_wrong_options(void **state)
         {"--model /nowhere/x.gguf --speculate lookup", STATUS_IO, "model file"},
         {"--model x --deterministic no", STATUS_INVALID, "--deterministic"},
         {"--model x --repeat 101", STATUS_OUT_OF_RANGE, "--repeat"},
-        {"--model x --weights int3", STATUS_INVALID, "file or int4"},
+        {"--model x --weights int3", STATUS_INVALID, "file, int4 or q8"},
         {"--model x --no-late", STATUS_INVALID, "--no-late"},
         {"--model x --speculate lookup --no-early", STATUS_UNSUPPORTED, "--speculate"},
     };

@@ -103,7 +103,8 @@ static void test_codes_are_near(void **state)
             const struct tensor from = make_matrix(TYPES[t], cols, memory);
             struct tensor made = from;
             void *codes;
-            assert_int_equal(model_codes_make(&made, "x", kernels, &codes), STATUS_OK);
+            assert_int_equal(model_codes_make(&made, "x", MODEL_WEIGHTS_INT4, kernels, &codes),
+                             STATUS_OK);
             assert_ptr_equal(made.data, codes);
             assert_int_equal(made.type->id, TENSOR_TYPE_q4_1);
             assert_int_equal(made.group, MODEL_CODES_GROUP);
@@ -143,7 +144,8 @@ static void test_exact_groups(void **state)
                                 .dims = {160, 1, 1, 1},
                                 .data = x,
                                 .bytes = sizeof x};
-        assert_int_equal(model_codes_make(&tensor, "x", kernels, &codes), STATUS_OK);
+        assert_int_equal(model_codes_make(&tensor, "x", MODEL_WEIGHTS_INT4, kernels, &codes),
+                         STATUS_OK);
         tensor_row_to_f32(&tensor, 0, values);
         assert_memory_equal(values, x, sizeof x);
         mem_free(codes);
@@ -163,9 +165,9 @@ static void test_rows_hang_on_themselves(void **state)
     struct tensor made = from;
     void *codes;
     void *others;
-    assert_int_equal(model_codes_make(&made, "x", one, &codes), STATUS_OK);
+    assert_int_equal(model_codes_make(&made, "x", MODEL_WEIGHTS_INT4, one, &codes), STATUS_OK);
     made = from;
-    assert_int_equal(model_codes_make(&made, "x", several, &others), STATUS_OK);
+    assert_int_equal(model_codes_make(&made, "x", MODEL_WEIGHTS_INT4, several, &others), STATUS_OK);
     assert_memory_equal(codes, others, made.bytes);
     mem_free(others);
     for (uint32_t row = 0; row < ROWS; row++) {
@@ -173,7 +175,8 @@ static void test_rows_hang_on_themselves(void **state)
         made.data = memory + (size_t)row * COLS_MAX * 2;
         made.dims[1] = 1;
         made.bytes = COLS_MAX * 2;
-        assert_int_equal(model_codes_make(&made, "x", several, &others), STATUS_OK);
+        assert_int_equal(model_codes_make(&made, "x", MODEL_WEIGHTS_INT4, several, &others),
+                         STATUS_OK);
         assert_memory_equal((char *)codes + row * row_bytes, others, row_bytes);
         mem_free(others);
     }
@@ -202,7 +205,8 @@ static void test_refused(void **state)
                             .bytes = 48 * 2 * 4};
     const struct tensor *const whole = &tensor;
     void *codes = x;
-    assert_int_equal(model_codes_make(&tensor, "blk.3.x", kernels, &codes), STATUS_UNSUPPORTED);
+    assert_int_equal(model_codes_make(&tensor, "blk.3.x", MODEL_WEIGHTS_INT4, kernels, &codes),
+                     STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "'blk.3.x' have 48 inputs"));
     assert_null(codes);
     tensor.dims[0] = 64;
@@ -210,24 +214,43 @@ static void test_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         x[90] = bad[i];
         codes = x;
-        assert_int_equal(model_codes_make(&tensor, "blk.4.x", kernels, &codes), STATUS_UNSUPPORTED);
+        assert_int_equal(model_codes_make(&tensor, "blk.4.x", MODEL_WEIGHTS_INT4, kernels, &codes),
+                         STATUS_UNSUPPORTED);
         assert_non_null(strstr(status_note()->message, "'blk.4.x' has a value"));
         assert_null(codes);
     }
+    assert_int_equal(model_codes_make(&tensor, "x", MODEL_WEIGHTS_Q8, kernels, &codes), STATUS_OK);
+    assert_int_equal(tensor.type->id, TENSOR_TYPE_q8_0);
+    assert_int_equal(tensor.group, 0);
+    mem_free(codes);
+    tensor = (struct tensor){.type = tensor_type_info(TENSOR_TYPE_f32),
+                             .dim_count = 2,
+                             .dims = {64, 2, 1, 1},
+                             .data = x,
+                             .bytes = sizeof x};
+    x[90] = NAN;
+    assert_int_equal(model_codes_make(&tensor, "blk.5.x", MODEL_WEIGHTS_Q8, kernels, &codes),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "q8: tensor 'blk.5.x' has a value"));
     x[90] = 0;
     for (uint32_t n = 0; n < 2; n++) {
         uint32_t left = n;
         mem_hook_set(refuse_nth, &left);
-        assert_int_equal(model_codes_make(&tensor, "x", kernels, &codes), STATUS_NO_MEMORY);
+        assert_int_equal(model_codes_make(&tensor, "x", MODEL_WEIGHTS_INT4, kernels, &codes),
+                         STATUS_NO_MEMORY);
         mem_hook_set(NULL, NULL);
         assert_null(codes);
     }
     assert_ptr_equal(whole->data, x); /* as it was */
     assert_int_equal(whole->type->id, TENSOR_TYPE_f32);
     for (size_t t = 0; t < TYPE_COUNT; t++)
-        assert_true(model_codes_takes(tensor_type_info(TYPES[t])));
-    assert_false(model_codes_takes(tensor_type_info(TENSOR_TYPE_q4_1)));
-    assert_false(model_codes_takes(tensor_type_info(TENSOR_TYPE_q6_k)));
+        assert_true(model_codes_takes(MODEL_WEIGHTS_INT4, tensor_type_info(TYPES[t])));
+    assert_false(model_codes_takes(MODEL_WEIGHTS_INT4, tensor_type_info(TENSOR_TYPE_q4_1)));
+    assert_false(model_codes_takes(MODEL_WEIGHTS_INT4, tensor_type_info(TENSOR_TYPE_q6_k)));
+    for (size_t t = 0; t < TYPE_COUNT; t++)
+        assert_true(model_codes_takes(MODEL_WEIGHTS_Q8, tensor_type_info(TYPES[t])) ==
+                    (TYPES[t] != TENSOR_TYPE_q8_0));
+    assert_false(model_codes_takes(MODEL_WEIGHTS_FILE, tensor_type_info(TENSOR_TYPE_f32)));
     kernels_destroy(kernels);
 }
 
@@ -269,8 +292,9 @@ static struct model_codes_sums run_text(const struct gguf *gguf, const char *isa
     return sums;
 }
 
-/* The file with its layers' matrices as codes already. */
-static struct gguf *open_made(const struct gguf *gguf, struct buffer *file)
+/* The file with its matrices (int4: those of layers) as codes already. */
+static struct gguf *open_made(const struct gguf *gguf, enum model_weights weights,
+                              struct buffer *file)
 {
     struct gguf_writer writer;
     struct gguf *out;
@@ -297,8 +321,9 @@ static struct gguf *open_made(const struct gguf *gguf, struct buffer *file)
         void *codes = NULL;
         gguf_tensor_at(gguf, i, &found, &tensor);
         snprintf(name, sizeof name, "%.*s", (int)found.length, found.bytes);
-        if (tensor.dim_count == 2 && strncmp(name, "blk.", 4) == 0)
-            assert_int_equal(model_codes_make(&tensor, name, kernels, &codes), STATUS_OK);
+        if (tensor.dim_count == 2 && model_codes_takes(weights, tensor.type) &&
+            (weights == MODEL_WEIGHTS_Q8 || strncmp(name, "blk.", 4) == 0))
+            assert_int_equal(model_codes_make(&tensor, name, weights, kernels, &codes), STATUS_OK);
         gguf_writer_tensor(&writer, name, tensor.dim_count, tensor.dims, tensor.type->id,
                            tensor.data, tensor.bytes);
         mem_free(codes);
@@ -338,7 +363,7 @@ static void test_whole_models(void **state)
             shape.type = TYPES[t];
             llama_file_build(&shape, &file);
             assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
-            struct gguf *made = open_made(gguf, &made_file);
+            struct gguf *made = open_made(gguf, MODEL_WEIGHTS_INT4, &made_file);
             struct model_codes_sums sums = run_text(gguf, tables[i], MODEL_WEIGHTS_FILE, logits[0]);
             assert_int_equal(sums.matrices + sums.kept, 0);
             sums = run_text(gguf, tables[i], MODEL_WEIGHTS_INT4, logits[1]);
@@ -356,6 +381,43 @@ static void test_whole_models(void **state)
                           tensor_type_info(TYPES[t])->name, off);
             assert_true(off > 0.001);
             assert_true(off < 0.3);
+            gguf_close(made);
+            gguf_close(gguf);
+            buffer_deinit(&made_file);
+            buffer_deinit(&file);
+        }
+}
+
+/* Bit by bit those of a Q8_0 file, the embedding table and the output layer included; of a file
+ * that is Q8_0 already, its own. */
+static void test_whole_models_of_8_bits(void **state)
+{
+    (void)state;
+    static float logits[3][TOKENS * 96];
+    static const char *const tables[] = {"ref", "ref_int8", "auto"};
+    for (size_t t = 0; t < TYPE_COUNT; t++)
+        for (size_t i = 0; i < 3; i++) {
+            const bool is_done = TYPES[t] == TENSOR_TYPE_q8_0;
+            struct llama_shape shape = SHAPE;
+            struct buffer file;
+            struct buffer made_file;
+            struct gguf *gguf;
+            shape.type = TYPES[t];
+            shape.has_own_output = i != 1;
+            llama_file_build(&shape, &file);
+            assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
+            struct gguf *made = open_made(gguf, MODEL_WEIGHTS_Q8, &made_file);
+            struct model_codes_sums sums = run_text(gguf, tables[i], MODEL_WEIGHTS_FILE, logits[0]);
+            assert_int_equal(sums.matrices + sums.kept, 0);
+            sums = run_text(gguf, tables[i], MODEL_WEIGHTS_Q8, logits[1]);
+            const uint32_t matrices = 2 * 7 + 1 + shape.has_own_output;
+            assert_int_equal(sums.matrices, is_done ? 0 : matrices);
+            assert_int_equal(sums.kept, is_done ? matrices : 0);
+            run_text(made, tables[i], MODEL_WEIGHTS_FILE, logits[2]);
+            assert_memory_equal(logits[1], logits[2], sizeof logits[1]);
+            const double off = relative_difference(logits[1], logits[0], TOKENS * SHAPE.vocab);
+            assert_true(is_done ? off == 0 : off > 0.0001);
+            assert_true(off < 0.03);
             gguf_close(made);
             gguf_close(gguf);
             buffer_deinit(&made_file);
@@ -420,7 +482,10 @@ static void test_names(void **state)
     assert_int_equal(model_weights_find(&weights, "int4"), STATUS_OK);
     assert_int_equal(weights, MODEL_WEIGHTS_INT4);
     assert_int_equal(model_weights_find(&weights, "int3"), STATUS_INVALID);
-    assert_non_null(strstr(status_note()->message, "int3 is not known: file or int4"));
+    assert_non_null(strstr(status_note()->message, "int3 is not known: file, int4 or q8"));
+    assert_int_equal(model_weights_find(&weights, "q8"), STATUS_OK);
+    assert_int_equal(weights, MODEL_WEIGHTS_Q8);
+    assert_string_equal(model_weights_name(MODEL_WEIGHTS_Q8), "q8");
     assert_int_equal(model_weights_find(&weights, "file"), STATUS_OK);
     assert_int_equal(weights, MODEL_WEIGHTS_FILE);
     assert_string_equal(model_weights_name(MODEL_WEIGHTS_INT4), "int4");
@@ -434,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_rows_hang_on_themselves),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_whole_models),
+        cmocka_unit_test(test_whole_models_of_8_bits),
         cmocka_unit_test(test_open_fails_clean),
         cmocka_unit_test(test_names),
     };

@@ -244,6 +244,7 @@ static void test_greedy_as_one_process(void **state)
     compare_with_one(&shape, "auto", "file", 2, 0.05);
     shape.type = TYPE_F16; /* cut at groups of 128: the codes of one process */
     compare_with_one(&shape, "ref", "int4", 2, 1e-4);
+    compare_with_one(&shape, "ref", "q8", 2, 1e-4);
 }
 
 /* Whatever is shared, moved to host memory or computed again, and by how many threads: the bits of
