@@ -19,6 +19,9 @@ enum {
     BODY_BYTES_MAX = 64 * 1024 * 1024,
     REQUESTS_DEFAULT = 64,
     HEAD_BYTES = LIMIT_UPSTREAM_KEY_BYTES + 1024,
+    DONE_US = 1000000,   /* for the end of an answer behind its [DONE] */
+    TOKENS_OVER = 16,    /* behind tokens_max, for servers that count marks too */
+    RETRY_MS = 50,       /* for a request that the window has no room for */
     BYTES_PER_TOKEN = 4, /* of common texts, for counts that a server did not tell */
 };
 
@@ -47,8 +50,14 @@ struct choice {
     int code;             /* 0 before the head came */
     uint32_t pieces;      /* parts of the answer */
     uint32_t tokens;      /* as counted so far */
+    int64_t told;         /* by the last frame that had a completion count; -1: none had */
+    uint32_t guessed;     /* parts since that frame, each counted as one token */
     uint32_t outstanding; /* events that the consumer has not acknowledged */
+    size_t waiting_bytes; /* of their texts */
     size_t text_bytes;    /* of the answer */
+    int64_t done_us;      /* when [DONE] came; 0 = not yet */
+    bool is_endless;      /* it goes on behind the most tokens that were asked for */
+    bool is_standing;     /* the head came, but no event: it may compute the prompt for minutes */
     bool is_paused;
     bool is_over;
 };
@@ -62,6 +71,8 @@ struct request {
     int64_t started_us;
     int64_t first_us; /* of the first part of the answer; 0 = none yet */
     size_t prompt_bytes;
+    uint32_t tokens_max; /* of each choice; 0 = the context's */
+    bool has_prompt;     /* the server has told the prompt's tokens */
     enum service_class service_class;
     struct engine_report report;
     struct error_note note; /* why it failed */
@@ -70,6 +81,7 @@ struct request {
     bool is_failed;
     enum engine_finish cut; /* why its choices were cut; NONE = they were not */
     uint32_t live;          /* choices that are not over */
+    uint32_t tokens_told;   /* in events: a count that is corrected downwards is not told again */
     uint32_t choice_count;
     struct choice choices[];
 };
@@ -109,8 +121,12 @@ static struct item *item_add(struct request *request, enum engine_event_kind kin
     *item = (struct item){.request = request, .kind = kind, .choice = choice, .bytes = text.length};
     if (text.length > 0)
         memcpy(item->text, text.bytes, text.length);
+    uint32_t tokens = 0;
     for (uint32_t i = 0; i < request->choice_count; i++)
-        item->tokens_so_far += request->choices[i].tokens;
+        tokens += request->choices[i].tokens;
+    if (tokens > request->tokens_told)
+        request->tokens_told = tokens;
+    item->tokens_so_far = request->tokens_told;
     *adapter->last = item;
     adapter->last = &item->next;
     adapter->wake(adapter->wake_context);
@@ -163,6 +179,9 @@ static bool adapter_next(struct source *source, struct source_event *out)
     out->call = item->call;
     out->bytes = (struct slice){0};
     out->is_estimated = request->is_estimated;
+    if (item->kind == ENGINE_EVENT_START)
+        out->is_estimated = !request->has_prompt || !adapter->facts.kind->has_counts ||
+                            adapter->facts.kind->has_late_cached;
     struct engine_event *event = &out->engine;
     event->kind = item->kind;
     event->id = request->id;
@@ -192,8 +211,10 @@ static uint32_t tokens_of(size_t bytes)
 static void report_counts(struct request *request, const struct choice *choice)
 {
     const struct adapter_counts *counts = &choice->stream.counts;
-    if (counts->prompt >= 0)
+    if (counts->prompt > 0) {
+        request->has_prompt = true;
         request->report.prompt_tokens = (uint32_t)counts->prompt;
+    }
     if (choice->index == 0 && counts->cached >= 0 && counts->cached <= counts->prompt) {
         request->report.cached_tokens = (uint32_t)counts->cached;
         request->report.cached_own = (uint32_t)counts->cached;
@@ -205,7 +226,8 @@ static void request_start(struct request *request)
     if (request->has_started)
         return;
     request->has_started = true;
-    request->report.queue_us = clock_mono_us(clock_system()) - request->started_us;
+    if (!request->has_prompt)
+        request->report.prompt_tokens = tokens_of(request->prompt_bytes);
     item_add(request, ENGINE_EVENT_START, 0, (struct slice){0});
 }
 
@@ -215,16 +237,21 @@ static void request_complete(struct request *request)
     struct engine_report *report = &request->report;
     const int64_t now_us = clock_mono_us(clock_system());
     report->completion_tokens = 0;
-    for (uint32_t i = 0; i < request->choice_count; i++)
-        report->completion_tokens += request->choices[i].tokens;
-    if (report->prompt_tokens == 0) {
-        report->prompt_tokens = tokens_of(request->prompt_bytes);
-        request->is_estimated = true;
+    report->reasoning_tokens = 0;
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        const struct choice *choice = &request->choices[i];
+        report->completion_tokens += choice->tokens;
+        if (choice->stream.counts.reasoning > 0)
+            report->reasoning_tokens += (uint32_t)choice->stream.counts.reasoning;
     }
+    /* Some servers count reasoning beside the answer; here it is a part of it. */
+    if (report->reasoning_tokens > report->completion_tokens)
+        report->reasoning_tokens = report->completion_tokens;
+    if (report->cached_tokens > report->prompt_tokens)
+        report->cached_tokens = report->cached_own = report->prompt_tokens;
+    request->is_estimated = request->is_estimated || !request->has_prompt;
     report->prefill_us = request->first_us > 0 ? request->first_us - request->started_us : 0;
     report->decode_us = request->first_us > 0 ? now_us - request->first_us : 0;
-    report->queue_us =
-        0; /* the server's own queue is part of its prefill: nobody can tell them apart */
     report->service_class = request->service_class;
     request->adapter->prompt_tokens += report->prompt_tokens;
     request->adapter->completion_tokens += report->completion_tokens;
@@ -261,6 +288,11 @@ static void request_cut(struct request *request, enum engine_finish finish)
     if (request->cut != ENGINE_FINISH_NONE)
         return;
     request->cut = finish;
+    for (uint32_t i = 0; i < request->choice_count && finish != ENGINE_FINISH_ERROR; i++) {
+        const struct http1_exchange *exchange = request->choices[i].exchange;
+        if (exchange != NULL && http1_exchange_is_sent(exchange))
+            request_start(request); /* the server computes: the prompt counts, as with an engine */
+    }
     for (uint32_t i = 0; i < request->choice_count; i++) {
         struct choice *choice = &request->choices[i];
         if (!choice->is_over && choice->exchange != NULL)
@@ -279,17 +311,31 @@ static void request_fail(struct request *request, enum status status, const char
 
 /* --- the answer of the server -------------------------------------------------------------- */
 
+/* A count that a frame repeats says nothing new. */
+static void take_counts(struct choice *choice)
+{
+    const int64_t told = choice->stream.counts.completion;
+    report_counts(choice->request, choice);
+    if (told < 0 || told == choice->told)
+        return;
+    const uint32_t most = choice->request->tokens_max;
+    choice->is_endless = choice->is_endless || (most > 0 && told > (int64_t)most + TOKENS_OVER);
+    choice->told = told;
+    choice->tokens = (uint32_t)told;
+    choice->guessed = 0;
+}
+
 static void on_part(void *context, const struct adapter_part *part)
 {
     struct choice *choice = context;
     struct request *request = choice->request;
     choice->pieces++;
     choice->text_bytes += part->text.length;
-    if (!choice->request->adapter->facts.kind->has_counts)
+    if (!choice->request->adapter->facts.kind->has_counts) {
         choice->tokens++; /* the last frame says how many they really were */
-    else if (choice->stream.counts.completion >= 0)
-        choice->tokens = (uint32_t)choice->stream.counts.completion;
-    report_counts(request, choice);
+        choice->guessed++;
+    }
+    take_counts(choice);
     if (request->first_us == 0)
         request->first_us = clock_mono_us(clock_system());
     request_start(request);
@@ -297,8 +343,10 @@ static void on_part(void *context, const struct adapter_part *part)
     item->channel = part->channel;
     item->call = part->call;
     choice->outstanding++;
-    if (choice->outstanding >= LIMIT_UNDELIVERED_TOKENS && !choice->is_paused &&
-        choice->exchange != NULL) {
+    choice->waiting_bytes += part->text.length;
+    if ((choice->outstanding >= LIMIT_UNDELIVERED_TOKENS ||
+         choice->waiting_bytes >= LIMIT_UPSTREAM_EVENT_BYTES) &&
+        !choice->is_paused && choice->exchange != NULL) {
         choice->is_paused = true;
         http1_exchange_pause(choice->exchange);
     }
@@ -307,12 +355,11 @@ static void on_part(void *context, const struct adapter_part *part)
 static void on_frame(void *context)
 {
     struct choice *choice = context;
-    const struct adapter_counts *counts = &choice->stream.counts;
-    report_counts(choice->request, choice);
-    if (counts->completion >= 0)
-        choice->tokens = (uint32_t)counts->completion;
-    if (counts->reasoning >= 0)
-        choice->request->report.reasoning_tokens = (uint32_t)counts->reasoning;
+    if (choice->is_standing && choice->exchange != NULL) {
+        choice->is_standing = false;
+        http1_exchange_stand(choice->exchange, false);
+    }
+    take_counts(choice);
 }
 
 static const struct adapter_stream_callbacks stream_callbacks = {on_part, on_frame};
@@ -323,15 +370,20 @@ static void on_head(void *context, const struct http1_head *head)
     struct choice *choice = context;
     choice->code = head->code;
     if (head->code == 200 && !slice_starts_with(head->content_type, wanted)) {
-        request_fail(choice->request, STATUS_UNAVAILABLE,
+        request_fail(choice->request, STATUS_PROTOCOL,
                      "The engine answered in a form that this server does not know.");
         http1_exchange_cancel(choice->exchange);
+    } else if (head->code == 200) {
+        choice->is_standing = true;
+        http1_exchange_stand(choice->exchange, true);
     }
 }
 
 static void on_body(void *context, struct slice bytes)
 {
     struct choice *choice = context;
+    if (choice->body.bytes != NULL && http1_exchange_is_written(choice->exchange))
+        buffer_deinit(&choice->body); /* not read any more */
     if (choice->code != 200) {
         buffer_append_slice(&choice->answer, bytes);
         if (choice->answer.status != STATUS_OK)
@@ -339,10 +391,15 @@ static void on_body(void *context, struct slice bytes)
         return;
     }
     enum status status = adapter_stream_feed(&choice->stream, bytes);
+    if (status == STATUS_OK && choice->stream.is_done && choice->done_us == 0)
+        choice->done_us = clock_mono_us(clock_system());
+    if (status == STATUS_OK && choice->is_endless)
+        status = status_fail(STATUS_PROTOCOL, __FILE__, __LINE__, NULL,
+                             "the engine goes on behind the most tokens that were asked for");
     if (status == STATUS_OK)
         return;
     log_failure(LOG_WARN, "upstream_answer");
-    request_fail(choice->request, STATUS_UNAVAILABLE, "The engine did not finish the answer.");
+    request_fail(choice->request, STATUS_PROTOCOL, "The engine did not finish the answer.");
     if (choice->exchange != NULL)
         http1_exchange_cancel(choice->exchange);
 }
@@ -367,11 +424,14 @@ static void refused(struct choice *choice)
     } else if (choice->code == 429 || choice->code == 503) {
         request_fail(request, STATUS_BUSY, "The engine of this model has no room now.");
     } else {
-        request_fail(request, STATUS_UNAVAILABLE, "The engine of this model cannot answer now.");
+        /* UNAVAILABLE is sent again. A request that breaks the server must not be. */
+        const bool is_door = choice->code == 401 || choice->code == 403 || choice->code == 404;
+        request_fail(request, is_door ? STATUS_UNAVAILABLE : STATUS_PROTOCOL,
+                     "The engine of this model cannot answer now.");
     }
 }
 
-static enum engine_finish finish_of(struct choice *choice, enum status status)
+static enum engine_finish finish_of(struct choice *choice, enum status status, bool is_sent)
 {
     struct request *request = choice->request;
     const struct adapter_stream *stream = &choice->stream;
@@ -386,7 +446,7 @@ static enum engine_finish finish_of(struct choice *choice, enum status status)
         return stream->finish; /* the answer is whole, however the connection ended */
     LOG(LOG_WARN, "upstream_cut", LOG_NUMBER("status", status),
         LOG_NUMBER("parts", choice->pieces));
-    request_fail(request, STATUS_UNAVAILABLE,
+    request_fail(request, is_sent ? STATUS_PROTOCOL : STATUS_UNAVAILABLE,
                  status == STATUS_DEADLINE ? "The engine of this model has stopped answering."
                                            : "The engine of this model is not there now.");
     return ENGINE_FINISH_ERROR;
@@ -396,12 +456,17 @@ static void on_ended(void *context, enum status status)
 {
     struct choice *choice = context;
     struct request *request = choice->request;
+    const bool is_sent = http1_exchange_is_sent(choice->exchange);
     choice->exchange = NULL;
-    enum engine_finish finish = finish_of(choice, status);
+    enum engine_finish finish = finish_of(choice, status, is_sent);
+    if (choice->stream.counts.completion < 0 && choice->tokens < tokens_of(choice->text_bytes))
+        choice->tokens = tokens_of(choice->text_bytes);
     if (finish == ENGINE_FINISH_STOP || finish == ENGINE_FINISH_LENGTH)
         request_start(request); /* an answer without text */
-    if (choice->stream.counts.completion < 0 ||
-        (request->cut != ENGINE_FINISH_NONE && !request->adapter->facts.kind->has_counts))
+    const struct adapter_counts *counts = &choice->stream.counts;
+    if (counts->completion < 0 || choice->guessed > 0 ||
+        (finish != ENGINE_FINISH_STOP && finish != ENGINE_FINISH_LENGTH && counts->cached < 0 &&
+         request->adapter->facts.kind->has_late_cached))
         request->is_estimated = true;
     if (finish == ENGINE_FINISH_ERROR)
         request_cut(request, ENGINE_FINISH_ERROR);
@@ -442,13 +507,16 @@ static struct request *request_create(struct adapter *adapter, const struct engi
     request->service_class = from->service_class;
     request->choice_count = from->choices;
     request->live = from->choices;
-    request->prompt_bytes = from->text.length;
+    request->tokens_max = from->tokens_max;
+    request->prompt_bytes =
+        from->text.length + from->inputs.tools.length + from->inputs.documents.length;
     for (size_t i = 0; i < from->message_count; i++)
         request->prompt_bytes += from->messages[i].content.length + from->messages[i].json.length;
     for (uint32_t i = 0; i < from->choices; i++) {
         struct choice *choice = &request->choices[i];
         choice->request = request;
         choice->index = i;
+        choice->told = -1;
         buffer_init(&choice->body, BODY_BYTES_MAX);
         buffer_init(&choice->answer, LIMIT_UPSTREAM_EVENT_BYTES);
         adapter_stream_init(&choice->stream, adapter->facts.kind, &stream_callbacks, choice);
@@ -469,10 +537,17 @@ static enum status adapter_submit(struct source *source, const struct engine_req
     if (from->is_published)
         FAIL(STATUS_UNSUPPORTED, "The engine of this model keeps no published prompts.");
     uint32_t running = 0;
-    for (const struct request *one = adapter->requests; one != NULL; one = one->next)
+    bool has_own = false; /* earlier prompts of this request: it runs whole, or not at all */
+    for (const struct request *one = adapter->requests; one != NULL; one = one->next) {
         running += one->live;
-    if (running + from->choices > adapter->requests_max && running > 0)
-        FAIL(STATUS_BUSY, "The engine of this model has no room now.");
+        has_own = has_own || (one->context == from->context && one->live > 0);
+    }
+    if (!has_own && running > 0 && running + from->choices > adapter->requests_max) {
+        enum status status = status_fail(STATUS_BUSY, __FILE__, __LINE__, NULL,
+                                         "The engine of this model has no room now.");
+        status_note_retry(RETRY_MS);
+        return status;
+    }
     struct request *request = request_create(adapter, from);
     if (request == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
@@ -487,7 +562,8 @@ static enum status adapter_submit(struct source *source, const struct engine_req
             choice_over(&request->choices[j], ENGINE_FINISH_ERROR);
         break;
     }
-    loop_timer_arm(adapter->timer, LIMIT_UPSTREAM_LOOK_MS);
+    if (adapter->request_count == 1) /* else it is armed */
+        loop_timer_arm(adapter->timer, LIMIT_UPSTREAM_LOOK_MS);
     return STATUS_OK;
 }
 
@@ -523,10 +599,27 @@ static void adapter_acknowledge(struct source *source, engine_request_id id, uin
         return;
     struct choice *choice = &request->choices[index];
     choice->outstanding -= tokens < choice->outstanding ? tokens : choice->outstanding;
-    if (choice->is_paused && choice->outstanding < LIMIT_UNDELIVERED_TOKENS / 2) {
+    if (choice->outstanding == 0)
+        choice->waiting_bytes = 0;
+    if (choice->is_paused && choice->outstanding < LIMIT_UNDELIVERED_TOKENS / 2 &&
+        choice->waiting_bytes < LIMIT_UPSTREAM_EVENT_BYTES) {
         choice->is_paused = false;
         if (choice->exchange != NULL)
             http1_exchange_resume(choice->exchange);
+    }
+}
+
+/* Ends the choices whose server is silent for too long before the first event, or does not close
+ * behind the last one. */
+static void look_at_choices(struct request *request, int64_t now_us)
+{
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        struct choice *choice = &request->choices[i];
+        const bool is_late = choice->is_standing &&
+                             now_us - request->started_us > LIMIT_UPSTREAM_HEAD_MS * INT64_C(1000);
+        const bool is_open = choice->done_us != 0 && now_us - choice->done_us > DONE_US;
+        if (choice->exchange != NULL && (is_late || is_open))
+            http1_exchange_cancel(choice->exchange);
     }
 }
 
@@ -537,6 +630,7 @@ static void look_at_deadlines(void *context)
     struct request *next;
     for (struct request *request = adapter->requests; request != NULL; request = next) {
         next = request->next;
+        look_at_choices(request, now_us);
         if (request->live == 0 || request->deadline_us == 0 || request->deadline_us > now_us)
             continue;
         request_fail(request, STATUS_DEADLINE, "The request took longer than its deadline.");

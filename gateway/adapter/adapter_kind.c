@@ -38,7 +38,7 @@ static void count_read(const json_t *object, const char *name, int64_t *out)
 {
     const json_t *value = json_object_get(object, name);
     if (json_is_integer(value) && json_integer_value(value) >= 0 &&
-        json_integer_value(value) <= INT32_MAX)
+        json_integer_value(value) <= LIMIT_CONTEXT) /* so that no sum over choices wraps */
         *out = json_integer_value(value);
 }
 

@@ -54,7 +54,9 @@ struct adapter_kind {
     const bool *honours; /* [ADAPTER_FIELDS] */
     const struct adapter_member *fixed; /* ends with a name that is NULL */
     const char *const *salts;           /* of these the first is used; NULL: it has no salt */
-    bool has_counts; /* each frame has the completion tokens so far, so that a cut loses none */
+    const char *owner; /* "owned_by" of its models, which `path` alone does not prove; NULL: any */
+    bool has_counts;   /* each frame has the completion tokens so far, so that a cut loses none */
+    bool has_late_cached; /* tokens found in the cache are told in the last frame alone */
     void (*counts)(const json_t *frame, struct adapter_counts *out);
     /* Reads the answer of `path`; NULL: there is nothing more in it. */
     void (*facts)(const json_t *answer, struct adapter_facts *out);

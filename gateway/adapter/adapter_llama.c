@@ -9,9 +9,12 @@ static void llama_counts(const json_t *frame, struct adapter_counts *out)
     const json_int_t computed = json_integer_value(json_object_get(timings, "prompt_n"));
     const json_int_t cached = json_integer_value(json_object_get(timings, "cache_n"));
     const json_int_t predicted = json_integer_value(json_object_get(timings, "predicted_n"));
-    const bool is_sound = computed >= 0 && computed <= INT32_MAX && cached >= 0 &&
-                          cached <= INT32_MAX && predicted >= 0 && predicted <= INT32_MAX;
-    if (json_is_object(timings) && is_sound) {
+    const bool is_sound = json_is_integer(json_object_get(timings, "prompt_n")) &&
+                          json_is_integer(json_object_get(timings, "predicted_n")) &&
+                          computed >= 0 && computed <= LIMIT_CONTEXT && cached >= 0 &&
+                          cached <= LIMIT_CONTEXT - computed && predicted >= 0 &&
+                          predicted <= LIMIT_CONTEXT;
+    if (is_sound) {
         out->prompt = computed + cached;
         out->cached = cached;
         out->completion = predicted;

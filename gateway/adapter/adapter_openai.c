@@ -8,4 +8,5 @@ const struct adapter_kind adapter_openai = {.name = "openai",
                                             .honours = list_honours,
                                             .fixed = list_fixed,
                                             .salts = list_salts,
+                                            .has_late_cached = true,
                                             .counts = adapter_kind_usage};

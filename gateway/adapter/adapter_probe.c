@@ -78,6 +78,11 @@ static enum status find_model(struct https_client *https, const struct adapter_p
         FAIL_OUT(STATUS_PROTOCOL, "the server at %s does not say the name of its model",
                  probe->origin);
     memcpy(out->model, json_string_value(id), length + 1);
+    /* Other servers answer the path of vLLM too, and ignore a salt: only its own word proves it. */
+    const json_t *owner = json_object_get(model, "owned_by");
+    if (strcmp(probe->kind, "auto") == 0 && out->kind->owner != NULL &&
+        (!json_is_string(owner) || strcmp(json_string_value(owner), out->kind->owner) != 0))
+        out->kind = adapter_kind_named("openai");
     out->context = adapter_kind_number(model, "max_model_len");
     if (out->context == 0)
         out->context = adapter_kind_number(json_object_get(model, "meta"), "n_ctx");

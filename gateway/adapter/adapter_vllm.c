@@ -8,5 +8,7 @@ const struct adapter_kind adapter_vllm = {.name = "vllm",
                                           .honours = list_honours,
                                           .fixed = list_fixed,
                                           .salts = list_salts,
+                                          .owner = "vllm",
                                           .has_counts = true,
+                                          .has_late_cached = true,
                                           .counts = adapter_kind_usage};

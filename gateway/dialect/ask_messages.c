@@ -164,7 +164,7 @@ static enum status message_json(const json_t *value, const struct answer_model *
     if (json_object_get(copy, "content") == NULL)
         json_object_set_new(copy, "content", json_null());
     json_object_set_new(copy, "role", json_stringn(out->role.bytes, out->role.length));
-    if (answer->format->id_letters == SHORT_ID)
+    if (answer != NULL && answer->format->id_letters == SHORT_ID) /* NULL: of a foreign server */
         copy = ids_shorten(copy);
     if (copy == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the ids of calls");

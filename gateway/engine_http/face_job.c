@@ -54,6 +54,7 @@ struct face_job {
     bool is_begun;    /* the answer 200 was begun */
     bool is_failed;
     bool is_estimated;         /* some counts are not the source's own */
+    bool is_rough;             /* they would not be if it ended now */
     bool is_standing;          /* some choices are paused and none is running */
     _Atomic bool is_cancelled; /* workers read it too */
     bool is_finished;
@@ -184,7 +185,8 @@ static void job_count(struct face_job *job)
     job->so_far.reasoning_tokens = job_reasoning(job);
     if (job->place == FINAL_RING_NONE)
         return;
-    const struct final_counts counts = final_ring_counts(&job->so_far);
+    struct final_counts counts = final_ring_counts(&job->so_far);
+    counts.is_estimated = job->is_rough;
     final_ring_progress(job->face->finals, job->place, &counts, clock_wall_us(clock_system()));
 }
 
@@ -211,7 +213,8 @@ static void job_begin(struct face_job *job)
         {"content-type", {"text/event-stream; charset=utf-8", 32}},
         {"cache-control", {"no-cache", 8}},
     };
-    const struct final_record record = job_record(job, &job->so_far);
+    struct final_record record = job_record(job, &job->so_far);
+    record.report.is_estimated = job->is_rough;
     job->is_begun = true;
     job->place = final_ring_begin(job->face->finals, &record);
     http_stream_begin(job->request, 200, headers, 2, job_drained, job);
@@ -451,6 +454,7 @@ static void job_take(struct face_sink *sink, const struct source_event *from)
     uint32_t index = prompt * job->parsed.engine.choices + event->choice;
     switch (event->kind) {
     case ENGINE_EVENT_START:
+        job->is_rough = job->is_rough || from->is_estimated;
         event_start(job, event);
         return;
     case ENGINE_EVENT_PROMPT:
@@ -468,7 +472,8 @@ static void job_take(struct face_sink *sink, const struct source_event *from)
     case ENGINE_EVENT_END:
         event_end(job, &event->report);
         job->is_estimated = job->is_estimated || from->is_estimated;
-        job->tokens[prompt] = event->report.completion_tokens;
+        if (job->tokens[prompt] < event->report.completion_tokens) /* no frame's count goes back */
+            job->tokens[prompt] = event->report.completion_tokens;
         break;
     case ENGINE_EVENT_PAUSED:
     case ENGINE_EVENT_RESUMED:

@@ -403,6 +403,8 @@ static enum status engine_open_adapter(const struct serve_half_options *options,
                                        struct engine_upstream *upstream)
 {
     struct places places = {.count = 0};
+    if (options->config->model[0] != '\0')
+        FAIL(STATUS_INVALID, "--model and --upstream exclude each other: one of them answers");
     TRY(engine_open_upstream(options->config, upstream));
     engine->upstream_address = (const struct sockaddr *)&upstream->address;
     engine->upstream_key = upstream->key;

@@ -3,7 +3,7 @@
  * them.
  *
  *   face_job ── submit, cancel ──► source_fleet     engines in this process (engine/fleet)
- *            ◄── events ─────────  source_adapter   a foreign server (gateway/adapter)
+ *            ◄── events ─────────  adapter          a foreign server (gateway/adapter)
  *
  * Owns:     nothing; a source is owned by whoever opened it.
  * Thread:   the loop's.
@@ -33,7 +33,8 @@ struct source_event {
     struct slice top_bytes[LIMIT_LOGPROBS];
     enum source_channel channel; /* of `engine.text`, in TOKEN events */
     uint32_t call;               /* number of the call, in the order of the answer */
-    bool is_estimated;           /* END: not all counts of the report are the server's own */
+    /* START, END: not all counts are the server's own, if it ends now, or as it has ended. */
+    bool is_estimated;
 };
 
 struct source;

@@ -204,6 +204,31 @@ def test_schemas_and_tools_go_through(front, key):
         assert name == "weather" and json.loads(text)["city"] in ("Rome", "Oslo")
 
 
+def test_parts_of_contents_and_results_of_tools_go_through(front, key):
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Weather in Oslo?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "Rain."},
+    ]
+    with front.http(key) as http:
+        for some in (messages[:1], messages):
+            done = http.post("/v1/chat/completions", json=chat(messages=some, max_tokens=4))
+            assert done.status_code == 200, done.text
+
+
+def test_a_list_longer_than_the_window(front, key):
+    prompts = [f"{n}," for n in range(10)]
+    with front.http(key) as http:
+        body = {"model": MODEL_NAME, "prompt": prompts, "max_tokens": 3, "temperature": 0}
+        done = http.post("/v1/completions", json=body)
+    assert done.status_code == 200, done.text
+    assert [c["index"] for c in done.json()["choices"]] == list(range(10))
+    (row,) = rows(front, tenant_of(front, key), 1)
+    usage = done.json()["usage"]
+    assert (row[0], row[2]) == (usage["prompt_tokens"], usage["completion_tokens"])
+
+
 @pytest.mark.parametrize(
     ("path", "field", "more"),
     [
@@ -278,7 +303,7 @@ def test_an_adapter_that_is_killed_loses_no_row(front, key):
                 os.kill(front.child("engine"), 9)
     assert "data: [DONE]" not in lines
     (row,) = rows(front, tenant, 1)
-    assert row[3] == "error" and row[2] > 0, row
+    assert row[3] == "error" and row[0] > 0 and row[2] > 0 and row[4] == 1, row
     with front.http(key) as http:
         wait_until(lambda: http.post("/v1/chat/completions", json=chat()).status_code == 200, 30, "a new adapter")
     assert len(rows(front, tenant, 2)) == len({r[5] for r in rows(front, tenant, 2)})

@@ -121,6 +121,7 @@ struct run {
     struct error_note note;
     enum engine_event_kind last;
     uint32_t starts, tokens, ends;
+    uint32_t so_far; /* of the last event: the edge ends a stream whose count goes back */
     bool is_estimated;
     bool acknowledges;
     uint32_t cancels_at; /* tokens; 0 = never */
@@ -134,6 +135,8 @@ static void run_pump(void *context)
     run->is_posted = false;
     while (run->source->ops->next(run->source, &event)) {
         run->last = event.engine.kind;
+        assert_true(event.engine.tokens_so_far >= run->so_far);
+        run->so_far = event.engine.tokens_so_far;
         run->starts += event.engine.kind == ENGINE_EVENT_START;
         run->ends += event.engine.kind == ENGINE_EVENT_CHOICE_END;
         if (event.engine.kind == ENGINE_EVENT_TOKEN) {
@@ -203,6 +206,7 @@ static struct engine_request chat(void)
                                    .messages = &message,
                                    .message_count = 1,
                                    .choices = 1,
+                                   .tokens_max = 20,
                                    .sampling = {.temperature = 1, .top_p = 1}};
 }
 
@@ -271,6 +275,18 @@ static void test_a_whole_answer(void **state)
     run_deinit(&run);
 }
 
+/* The server's last word is the count; what was told of it before does not go back. */
+static void test_a_count_that_goes_back(void **state)
+{
+    (void)state;
+    struct run run;
+    run_answer(&run, SSE_HEAD TOKEN("H", 9) TOKEN("i", 2) END, false, 0, 0);
+    assert_int_equal(run.last, ENGINE_EVENT_END);
+    assert_int_equal(run.so_far, 9);
+    assert_int_equal(run.report.completion_tokens, 3);
+    run_deinit(&run);
+}
+
 /* Ends that are none: what came is told and counted, and the finish is an error. */
 static void test_cuts(void **state)
 {
@@ -306,12 +322,13 @@ static void test_refusals(void **state)
         {"HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n{\"type\":\"exceed_context_size_error\"}",
          STATUS_CONTEXT_LENGTH},
         {"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", STATUS_BUSY},
-        {"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", STATUS_UNAVAILABLE},
+        /* PROTOCOL is not sent again: a prompt that breaks the server breaks it once. */
+        {"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", STATUS_PROTOCOL},
         {"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n", STATUS_UNAVAILABLE},
         {"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html>",
-         STATUS_UNAVAILABLE},
-        {"what is this\r\n\r\n", STATUS_UNAVAILABLE},
-        {NULL, STATUS_UNAVAILABLE},
+         STATUS_PROTOCOL},
+        {"what is this\r\n\r\n", STATUS_PROTOCOL},
+        {NULL, STATUS_PROTOCOL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct run run;
@@ -352,6 +369,42 @@ static void test_ends_from_here(void **state)
     }
 }
 
+/* The last event came, but the server does not close: the answer is whole all the same. */
+static void test_an_end_without_a_close(void **state)
+{
+    (void)state;
+    struct run run;
+    run_answer(&run, SSE_HEAD TOKEN("H", 1) END, true, 0, 0);
+    assert_int_equal(run.last, ENGINE_EVENT_END);
+    assert_int_equal(run.report.finish, ENGINE_FINISH_STOP);
+    assert_int_equal(run.report.completion_tokens, 3);
+    run_deinit(&run);
+}
+
+/* A client that leaves before the first token: the server had the prompt, so it counts. */
+static void test_a_prompt_that_was_sent_counts(void **state)
+{
+    (void)state;
+    struct run run;
+    run_answer(&run, SSE_HEAD, true, 0, 100);
+    assert_int_equal(run.last, ENGINE_EVENT_END);
+    assert_int_equal(run.report.finish, ENGINE_FINISH_DEADLINE);
+    assert_int_equal(run.report.prompt_tokens, 1); /* of the two bytes "Hi" */
+    assert_int_equal(run.report.completion_tokens, 0);
+    assert_true(run.is_estimated);
+    run_deinit(&run);
+}
+
+/* A server that goes on behind what was asked for is cut. */
+static void test_too_many_tokens(void **state)
+{
+    (void)state;
+    struct run run;
+    run_answer(&run, SSE_HEAD TOKEN("H", 1) TOKEN("i", 41) END, false, 0, 0);
+    assert_int_equal(run.report.finish, ENGINE_FINISH_ERROR);
+    run_deinit(&run);
+}
+
 /* As many as the server's slots; the rest is for the edge's queue. */
 static void test_the_window(void **state)
 {
@@ -363,18 +416,27 @@ static void test_the_window(void **state)
     assert_int_equal(run_open(&run, "auto", false), STATUS_OK);
     assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_OK);
     assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_OK);
+    request.context = &run; /* another one */
     assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_BUSY);
+    request.context = NULL; /* a prompt of one that runs */
+    assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_OK);
     struct engine_stats stats;
     run.source->ops->stats(run.source, &stats);
-    assert_int_equal(stats.requests, 2);
+    assert_int_equal(stats.requests, 3);
     run_deinit(&run); /* with both under way */
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),          cmocka_unit_test(test_a_whole_answer),
-        cmocka_unit_test(test_cuts),           cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ends_from_here), cmocka_unit_test(test_the_window)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts),
+                                       cmocka_unit_test(test_a_whole_answer),
+                                       cmocka_unit_test(test_a_count_that_goes_back),
+                                       cmocka_unit_test(test_an_end_without_a_close),
+                                       cmocka_unit_test(test_a_prompt_that_was_sent_counts),
+                                       cmocka_unit_test(test_too_many_tokens),
+                                       cmocka_unit_test(test_cuts),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_ends_from_here),
+                                       cmocka_unit_test(test_the_window)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

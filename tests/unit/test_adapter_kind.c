@@ -65,6 +65,7 @@ static void test_counts(void **state)
     assert_int_equal(counts.prompt, 12);
     assert_int_equal(counts.cached, 5);
     assert_int_equal(counts.completion, 2);
+    assert_int_equal(counts_of(llama, "{\"timings\":{}}").prompt, -1);
     assert_int_equal(
         counts_of(llama, "{\"timings\":{\"cache_n\":-5,\"prompt_n\":7,\"predicted_n\":2}}").prompt,
         -1);
