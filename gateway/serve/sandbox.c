@@ -312,7 +312,7 @@ static void calls_judge(struct calls *calls, uint32_t number, uint32_t argument,
 
 /* A socket's family must be AF_UNIX or, with a network, AF_INET or AF_INET6. calls_judge compares
  * with one value only. */
-static void calls_judge_socket(struct calls *calls, bool is_edge, bool has_network)
+static void calls_judge_socket(struct calls *calls, bool has_network)
 {
     uint8_t more = has_network ? 2 : 0;
     calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, (uint8_t)(4 + more));
@@ -321,7 +321,23 @@ static void calls_judge_socket(struct calls *calls, bool is_edge, bool has_netwo
         calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 3, 0);
         calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 2, 0);
     }
-    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, is_edge ? AF_UNIX : AF_INET, 1, 0);
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0);
+    calls_return(calls, CALLS_REFUSE(EPERM));
+    calls_return(calls, SECCOMP_RET_ALLOW);
+}
+
+/* A socket of an adapter must be of TCP: Landlock holds it to one port then, and does not know
+ * other protocols. The low bits of the type say what it is, the others are flags. */
+static void calls_judge_tcp(struct calls *calls)
+{
+    enum { TYPE_BITS = 0xf };
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 8);
+    calls_load(calls, CALLS_ARGUMENT);
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 1, 0);
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 3);
+    calls_load(calls, CALLS_ARGUMENT + 8);
+    calls_add(calls, BPF_ALU | BPF_AND | BPF_K, TYPE_BITS, 0, 0);
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 1, 0);
     calls_return(calls, CALLS_REFUSE(EPERM));
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
@@ -363,7 +379,10 @@ enum status sandbox_calls(bool is_edge, bool has_network)
     calls_judge(&calls, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
     /* Only for itself: a limit on another process's CPU time would end in a signal to it. */
     calls_judge(&calls, SYS_prlimit64, 0, BPF_JEQ, 0);
-    calls_judge_socket(&calls, is_edge, has_network);
+    if (is_edge)
+        calls_judge_socket(&calls, has_network);
+    else if (has_network)
+        calls_judge_tcp(&calls);
     calls_judge_ioctl(&calls);
     calls_return(&calls, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = calls.count, .filter = calls.code};

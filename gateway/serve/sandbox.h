@@ -83,7 +83,7 @@ enum status sandbox_group(void);
 /* Installs a filter in all threads that answers needless system calls with EPERM (calls that it
  * does not know with ENOSYS). The edge may make and connect sockets of AF_UNIX and, with
  * `has_network`, of AF_INET and AF_INET6, and may set modes of files. The engine may not, but with
- * `has_network` it may connect sockets of AF_INET and AF_INET6.
+ * `has_network` it may connect sockets of TCP over AF_INET and AF_INET6.
  * UNSUPPORTED when there is no filter for this processor, when the kernel has none, or when another
  * thread has a filter already; in the last case the calling thread alone gets this one. */
 enum status sandbox_calls(bool is_edge, bool has_network);

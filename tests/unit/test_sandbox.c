@@ -280,10 +280,29 @@ static void ports_body(void *context)
     CHILD_CHECK_FAILS(socket(AF_PACKET, SOCK_RAW, 0), EPERM);
 }
 
+/* An adapter makes sockets of TCP, and no others. It serves nobody itself. */
+static void adapter_body(void *context)
+{
+    (void)context;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    sandbox_process();
+    CHILD_CHECK(sandbox_calls(false, true) == STATUS_OK);
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHILD_CHECK(client >= 0);
+    CHILD_CHECK(socket(AF_INET6, SOCK_STREAM, 0) >= 0 || errno == EAFNOSUPPORT);
+    CHILD_CHECK_FAILS(socket(AF_INET, SOCK_DGRAM, 0), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_UNIX, SOCK_STREAM, 0), EPERM);
+    CHILD_CHECK_FAILS(bind(client, (struct sockaddr *)&name, sizeof name), EPERM);
+    CHILD_CHECK_FAILS(listen(client, 1), EPERM);
+}
+
 static void test_a_network_of_ports(void **state)
 {
     (void)state;
     assert_int_equal(serve_kit_child(ports_body, NULL), 0);
+    assert_int_equal(serve_kit_child(adapter_body, NULL), 0);
 }
 
 /* A kernel without Landlock says so; with it, nothing but the place can be reached. */
