@@ -13,11 +13,11 @@
  * saves up nothing while it is idle. Turns of one owner and lane run in order.
  *
  * Work in the long lane calls turns_spend as it goes. After each TURNS_QUANTUM bytes it yields:
- * turns of other owners that are at most a quarter as long run first, inside that call. They run
- * for one quantum of bytes for each owner that waits. So a turn never waits for the remainder of a
- * long text. For each other owner it waits for at most one quantum of a turn that is at least four
- * times as long, and for that owner's fair share of shorter turns. Calls nest at most TURNS_DEPTH
- * deep, because each level is at most a quarter as long as the one around it.
+ * turns of other owners that are at most a quarter as long run first, inside that call. Together
+ * they get one quantum of bytes for each owner that waits. So a turn never waits for the remainder
+ * of a long text. For each other owner it waits for at most two things: one quantum of a turn that
+ * is at least four times as long, and that owner's fair share of shorter turns. Calls nest at most
+ * TURNS_DEPTH deep, because each level is at most a quarter as long as the one around it.
  *
  * Neither lane has a higher priority than the compute threads (kernels/threads.h), so text work
  * never holds up a step of another tenant. The long lane runs under SCHED_IDLE, so that a compute

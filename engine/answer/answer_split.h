@@ -9,9 +9,9 @@
  *           of a mark.
  * Not here: stop strings and UTF-8 (text_stream), JSON frames (gateway).
  *
- * It is an automaton over bytes and marks, so the parts do not depend on how the stream was cut,
- * except for cuts inside a part.
- *   - What opens like a call and is none is content, with its marks.
+ * It is an automaton over bytes and marks, so the parts do not depend on how the stream was cut.
+ * Only the number of pieces in which one part is given out depends on that.
+ *   - Text that begins like a call but turns out not to be one is content, with its marks.
  *   - Models forget marks: an answer that begins with {"name":"f", is a call if f is a tool.
  *   - Newlines around reasoning and before, between and behind calls are dropped.
  *   - If arguments are no JSON, the model's bytes up to the closing mark are passed on.

@@ -5,11 +5,11 @@
  * Cost:     O(bytes) steps of fuel, and the nodes.
  * Not here: what nodes mean (regex), strings of JSON and their escapes (regex_write).
  *
- * Honoured: alternatives, groups (named ones too), classes, `.`, `* + ? {m,n}` greedy or lazy (the
- * language is the same), `\d \w \s` and their contraries, escapes of characters, `^` and `$` at the
- * outer edges, lookahead outside of groups. Refused by name: `\b`, other lookaround, back
- * references, `\p`, anchors inside. A regex is read as with the flag `u`: a character is a code
- * point.
+ * Supported are alternatives, groups (named ones too), classes, `.`, `* + ? {m,n}` (a lazy one
+ * matches the same texts as a greedy one), `\d \w \s` and their negations, escapes of characters,
+ * `^` and `$` at the outer edges, and lookahead outside of groups. The error for an unsupported
+ * construct names it: `\b`, other lookaround, back references, `\p`, anchors inside the regex. A
+ * regex is read as with the flag `u`: a character is a code point.
  */
 #pragma once
 

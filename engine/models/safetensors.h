@@ -6,9 +6,10 @@
  *           while it is open: reading it would raise SIGBUS.
  * Not here: directories and shards (hf_shards), what tensors mean (hf_tensors).
  *
- * A file is the length of the header (8 bytes, little endian), the header, which is a JSON object
- * {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}, and the tensors' bytes,
- * which the offsets must cover without a gap and without an overlap.
+ * A file has three parts: the length of the header (8 bytes, little endian), the header, and the
+ * tensors' bytes. The header is a JSON object:
+ *     {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+ * The offsets must cover the tensors' bytes without a gap and without an overlap.
  */
 #pragma once
 

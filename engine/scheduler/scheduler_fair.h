@@ -1,4 +1,4 @@
-/* scheduler_fair: the service that each client has received, and each class lately.
+/* scheduler_fair: the service that each client has received, and what each class received lately.
  *
  * Owns:     accounts of clients (a tenant in a class), the level of each class, the floors' window.
  * Thread:   engine thread only; other threads read figures only while the engine stands still.
@@ -6,11 +6,12 @@
  * Not here: which sequence goes next (scheduler), whose pages are taken (scheduler_take), queues
  *           (step).
  *
- * Deficits as virtual time: an account is the service of its client divided by its weight. A class
- * has a level; a client below it has a positive deficit. The level rises by whole quanta as soon as
- * no client that wants service is below it. A client that begins to want service gets at most one
- * quantum of credit, and while no client wants service none is owed any. Debts are kept until the
- * account is needed for another client.
+ * Fairness works by deficits, kept as virtual time. An account is the service of its client divided
+ * by the client's weight. A class has a level; a client below it has a positive deficit. The level
+ * rises by whole quanta as soon as no client that wants service is below it. A client that begins
+ * to want service gets at most one quantum of credit. While no client of a class wants service, the
+ * level is raised to the account of the client that was served most, among those in the plan. Debts
+ * are kept until the account is needed for another client.
  */
 #pragma once
 

@@ -3,14 +3,15 @@
  * Owns:     nothing; results of lookups are in tickets and sequences, pages in the cache.
  * Thread:   engine thread only.
  * Cost:     a lookup is kept for some steps, and STEP_PREFIX_FIND_TOKENS bounds the lookups of a
- *           step; inserting is O(pages filled); looking for a leader compares one page a pair.
+ *           step; inserting is O(pages filled). To find a fill to follow, a request is compared
+ *           with each fill of its domain, by one page first.
  * Not here: trees and eviction (prefix_cache), which request goes next (scheduler), the end of a
  *           published prompt (step_unpublish).
  *
  * A fill is a running sequence that is still in its prompt. A request of the same domain *follows*
  * a fill when both prompts agree for a page or more beyond what the cache has. The follower waits
- * without holding anything, until the fill has computed what they share or is gone, but for
- * LIMIT_FILL_STEPS steps at most.
+ * without holding anything until the fill has computed what they share or is gone, and for at most
+ * LIMIT_FILL_STEPS steps.
  */
 #pragma once
 

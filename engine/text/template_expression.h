@@ -6,7 +6,7 @@
  *           levels, which take less than 64 KiB of stack.
  * Not here: statements (chat_template_parser), names and instructions (template_compile).
  *
- * The grammar is jinja2's, but for * and ** before arguments.
+ * The grammar is that of jinja2 without * and ** before arguments.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
  *
  * Owns:     the compiled patterns of one row of presplits.def (PCRE2).
  * Thread:   read-only once it is made; a cut belongs to one caller.
- * Cost:     linear in the text, for any text: a match fails before it backtracks more than
- *           LIMIT_PRESPLIT_BACKTRACKS and four times for each byte that is left.
+ * Cost:     linear in the text, for any text. A match may backtrack LIMIT_PRESPLIT_BACKTRACKS times
+ *           plus four times for each byte that is left; beyond that it fails.
  * Not here: what becomes of a piece (tokenizer).
  */
 #pragma once

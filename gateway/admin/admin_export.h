@@ -6,7 +6,7 @@
  * Cost:     reads all rows; the document has at most LIMIT_ADMIN_IMPORT_BYTES.
  * Not here: importing a document (admin_import).
  *
- * API keys are in no export. The secret keys of an issuer are not either, so a document may be kept
+ * An export contains neither API keys nor the secret keys of an issuer, so a document may be kept
  * in a repository.
  *
  *   {"object":"config_export","version":1,"groups":[…],"plans":[…],"tenants":[{…,"limits":{…}}],…}

@@ -2,13 +2,14 @@
  *
  * Owns:     nothing; memory is cuda_backend's.
  * Thread:   the engine thread.
- * Cost:     O(rows + pages) on the host and one copy from pinned memory; no allocation; waits only
- *           for a copy of the step before that still runs.
+ * Cost:     O(rows + pages) on the host and one copy from pinned memory; no allocation. It waits
+ *           only if the previous step's copy still runs.
  * Not here: graphs of launches (cuda_graph), the arithmetic of rows and works (cuda_plan, _tiles).
  *
  * The area, for step->rows and step->logit_rows padded to the launched counts (cuda_graph_bucket):
  *     head | tokens | positions | logit_row | rows, plans of all | … of the wanted | page tables
- * A set has a plan for each kind of layers (kernels_step.window).
+ * There are two sets of rows: all rows, and the wanted ones, which want logits. A set has a plan of
+ * attention for each kind of layers (kernels_step.window).
  * Offsets depend on the padded counts alone, so that a replayed graph finds the next step's arrays.
  * The head holds what changes between steps without changing a launch. Padding rows have token 0,
  * position CUDA_PLAN_NONE in `rows` (0 in positions) and no work: they are written to no page and

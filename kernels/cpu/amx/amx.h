@@ -6,9 +6,9 @@
  * Thread:   any compute thread; its tiles are free again when a leaf returns.
  * Cost:     a block of 32 weights × 16 outputs × 16 rows is one product of tiles (q6_k: two), which
  *           is stored and loaded again for the conversions and multiply-adds of avx512. On an
- *           Emerald Rapids the tile instructions of a block take 25 cycles and its multiply-adds 33
- *           (without m: 25), one after the other; avx512 takes 100. With the unpacking and what
- *           comes from the second-level cache it is about 80.
+ *           Emerald Rapids the tile instructions of a block take 25 cycles. After them its
+ *           multiply-adds take 33 (25 for types without m). With the unpacking and the loads from
+ *           the second-level cache a block takes about 80 cycles. avx512 takes 100.
  * Not here: fewer rows and float weights (avx512; tiles sum products of bfloat16 in another order).
  *           tests/kit/tiles.h emulates the tiles for machines without them.
  */
