@@ -18,8 +18,10 @@ static bool may_stop(struct grammar_run *run, const struct grammar_place *place)
     return row->accepts || row->has_tokens;
 }
 
-/* Steps over the only byte that can follow. False when there are more, or none. */
-static bool step_forced(struct grammar_run *run, struct grammar_place *place, char *byte)
+/* Steps over the only byte that can follow. False when there are more, or none, or when the rows
+ * have taken `most` steps: then nobody knows. */
+static bool step_forced(struct grammar_run *run, struct grammar_place *place, char *byte,
+                        uint64_t most)
 {
     struct grammar_place next = *place;
     const struct lexer *lexer = run->grammar->lexer;
@@ -31,6 +33,8 @@ static bool step_forced(struct grammar_run *run, struct grammar_place *place, ch
         struct grammar_place tried = *place;
         if (is_dead[lexer->class_of[i]])
             continue;
+        if (run->rows.steps >= most)
+            return false;
         enum grammar_rows_result result = grammar_place_step(&run->rows, &tried, (uint8_t)i);
         if (result == GRAMMAR_ROWS_FULL)
             return false;
@@ -60,7 +64,8 @@ static size_t find_bytes(struct grammar_run *run, char *bytes, size_t capacity,
     /* Rows from before must not be used again, so that the steps depend on the tokens alone. */
     run->rows.row_count = place->row + 1;
     const uint64_t most = run->rows.steps + LIMIT_GRAMMAR_FORCED_STEPS;
-    while (count < capacity && run->rows.steps < most && step_forced(run, place, &bytes[count]))
+    while (count < capacity && run->rows.steps < most &&
+           step_forced(run, place, &bytes[count], most))
         count++;
     return count;
 }
@@ -91,8 +96,10 @@ static uint32_t find_node(const struct token_trie *trie, struct slice bytes)
 }
 
 /* Whether a token that is longer than `bytes` and begins with them may stand before `place`, where
- * `bytes` end. When there are too many to try, the answer is yes. */
-static bool may_merge(struct grammar_run *run, struct slice bytes, struct grammar_place place)
+ * `bytes` end. When there are too many to try, or the rows have taken `most` steps, the answer is
+ * yes. */
+static bool may_merge(struct grammar_run *run, struct slice bytes, struct grammar_place place,
+                      uint64_t most)
 {
     const struct token_trie_node *nodes = token_trie_nodes(run->trie);
     struct grammar_walk *walk = &run->walk;
@@ -109,7 +116,7 @@ static bool may_merge(struct grammar_run *run, struct slice bytes, struct gramma
             .row = above->row,
             .open = 1,
             .text = grammar_run_walk_text(run, nodes, at, nodes[top].depth, &place)};
-        if (left-- == 0)
+        if (left-- == 0 || run->rows.steps >= most)
             return true;
         enum grammar_rows_result result =
             grammar_place_step(&run->rows, &next, (uint8_t)nodes[at].byte);
@@ -129,12 +136,13 @@ static bool may_merge(struct grammar_run *run, struct slice bytes, struct gramma
 static size_t count_given_up(struct grammar_run *run, struct slice text, const uint32_t *ids,
                              size_t count, struct grammar_place place)
 {
+    const uint64_t most = run->rows.steps + LIMIT_GRAMMAR_FORCED_STEPS;
     size_t given_up = 0;
     size_t length = 0;
     for (size_t k = 1; k <= GRAMMAR_FORCE_BEFORE && k <= count; k++) {
         length += token_trie_bytes(run->trie, ids[count - k]).length;
         struct slice tail = {text.bytes + text.length - length, length};
-        if (may_merge(run, tail, place))
+        if (may_merge(run, tail, place, most))
             given_up = k;
     }
     return given_up;
