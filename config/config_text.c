@@ -88,6 +88,15 @@ static enum status hosts_check(const struct look *look, struct slice text)
     return STATUS_OK;
 }
 
+/* Checks the port of SCHEME://HOST[:PORT][/PATH]. What else a URL may be, its user says. */
+static enum status url_check(const struct look *look, struct slice text)
+{
+    size_t colon = find(text, ':');
+    if (slice_starts_with(tail(text, colon), SLICE("://")))
+        text = tail(text, colon + 3);
+    return place_check(look, (struct slice){text.bytes, find(text, '/')}, 1);
+}
+
 /* Checks the numbers of redis://[USER@]HOST[:PORT][/DB] or unix:///PATH[?db=DB]. A text with a
  * password is left to redis_url, which refuses it. */
 static enum status redis_check(const struct look *look, struct slice text)
@@ -117,7 +126,7 @@ static const struct {
     enum status (*check)(const struct look *look, struct slice text);
 } forms[] = {
     {"listen", listen_check},      {"admin_listen", listen_check}, {"jwks_hosts", hosts_check},
-    {"cors_origins", hosts_check}, {"redis", redis_check},
+    {"cors_origins", hosts_check}, {"redis", redis_check},         {"upstream", url_check},
 };
 
 enum status config_text_check(const struct config_option *option, const char *source,

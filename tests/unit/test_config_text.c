@@ -34,6 +34,8 @@ static const struct {
     {"redis", "redis://127.0.0.1:6379/", "", 0, LIMIT_REDIS_DATABASES - 1},
     {"redis", "redis://127.0.0.1/", "", 0, LIMIT_REDIS_DATABASES - 1},
     {"redis", "unix:///run/redis.sock?db=", "", 0, LIMIT_REDIS_DATABASES - 1},
+    {"upstream", "http://127.0.0.1:", "", 1, 65535},
+    {"upstream", "http://[::1]:", "/v1", 1, 65535},
 };
 enum { PLACES = sizeof places / sizeof places[0] };
 
@@ -44,6 +46,7 @@ static const char *const plain[] = {
     "edge_user",     "engine_user",        "isa",         "batching",    "preemption",
     "speculation",   "speculation_accept", "draft_model", "socket",      "config",
     "data_dir",      "log_level",          "access_log",  "ledger_sync", "redis_password_file",
+    "upstream_kind", "upstream_key_file",
 };
 
 static enum status parse(const char *name, const char *text)

@@ -160,6 +160,8 @@ static void start_body(void *context)
                             .model = "",
                             .draft_model = "",
                             .socket = "",
+                            .upstream = "",
+                            .upstream_key_file = "",
                             .sandbox = "auto",
                             .edge_user = "",
                             .engine_user = ""};
@@ -178,6 +180,18 @@ static void start_body(void *context)
     longest[sizeof longest - 1] = '\0';
     config.socket = longest;
     CHILD_CHECK(serve_half_run_engine(&options) == STATUS_LIMIT);
+    config.upstream = "http://127.0.0.1:1";
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_INVALID); /* beside a model */
+    config.model = "";
+    config.upstream = "https://127.0.0.1:1";
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_INVALID);
+    config.upstream = "http://192.0.2.1:1";
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_FORBIDDEN);
+    config.upstream = "http://127.0.0.1:1";
+    config.upstream_key_file = missing;
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_NOT_FOUND);
+    config.upstream_key_file = "/dev/null";
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_INVALID);
 }
 
 static void test_what_an_engine_cannot_start_with(void **state)
