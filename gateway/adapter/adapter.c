@@ -19,9 +19,9 @@ enum {
     BODY_BYTES_MAX = 64 * 1024 * 1024,
     REQUESTS_DEFAULT = 64,
     HEAD_BYTES = LIMIT_UPSTREAM_KEY_BYTES + 1024,
-    DONE_US = 1000000,   /* for the end of an answer behind its [DONE] */
-    TOKENS_OVER = 16,    /* behind tokens_max, for servers that count marks too */
-    RETRY_MS = 50,       /* for a request that the window has no room for */
+    DONE_US = 1000000,   /* a server has so long to close its answer after [DONE] */
+    TOKENS_OVER = 16,    /* more than tokens_max: some servers count end tokens too */
+    RETRY_MS = 50,       /* when a request may come again that the server has no room for */
     BYTES_PER_TOKEN = 4, /* of common texts, for counts that a server did not tell */
 };
 
