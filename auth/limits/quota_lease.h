@@ -11,7 +11,7 @@
  *
  * Buckets are exact integers. A level is counted in 1/60,000,000 of a unit, so that a limit of n a
  * minute adds n of them in each microsecond of monotonic time. Buckets begin full. A level may be
- * negative when a prompt had more tokens than were estimated, but never by more than one lease of
+ * negative when a prompt had more tokens than were estimated. The debt is at most one lease for
  * each request that ran.
  */
 #pragma once

@@ -3,7 +3,8 @@
  * Owns:     nothing; works on the connection of a transaction that the caller has begun.
  * Thread:   the holder of the store's lock.
  * Cost:     one prepared statement a call.
- * Not here: the index in memory and the rules (tenant).
+ * Not here: the directory in memory (tenant_directory), the rules of changes (tenant_edit,
+ *           tenant_key_edit).
  */
 #pragma once
 
