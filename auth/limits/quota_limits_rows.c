@@ -124,21 +124,8 @@ enum status quota_limits_rows_put_key(sqlite3 *connection, const struct quota_ke
 
 /* --- reading --- */
 
-static bool read_text(sqlite3_stmt *statement, int column, char *out, size_t capacity)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    size_t length = (size_t)sqlite3_column_bytes(statement, column);
-    if (text == NULL || length >= capacity || strlen(text) != length)
-        return false;
-    memcpy(out, text, length + 1);
-    return true;
-}
-
-/* How one kind of row is read. `read` makes a structure of a row and calls the function for that
- * kind. */
-struct reading {
-    const char *sql;
-    enum status (*read)(sqlite3_stmt *statement, const struct reading *reading);
+/* Who is given the structures of one table's rows. */
+struct limits_taken {
     void *context;
     enum status (*plan)(void *context, const struct quota_plan *plan);
     enum status (*tenant)(void *context, const struct quota_tenant *limits);
@@ -146,80 +133,70 @@ struct reading {
     struct quota_limits_set *(*find)(void *context, const char *owner);
 };
 
-static enum status read_all(sqlite3 *connection, const struct reading *reading)
+static enum status read_plan(void *context, sqlite3_stmt *statement)
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection, reading->sql, NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = reading->read(statement, reading);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-static enum status read_plan(sqlite3_stmt *statement, const struct reading *reading)
-{
+    const struct limits_taken *taken = context;
+    bool fits = true;
     struct quota_plan plan = {.set.cached_percent = -1,
                               .created_at_s = sqlite3_column_int64(statement, 2),
                               .revision = sqlite3_column_int64(statement, 3)};
-    if (!read_text(statement, 0, plan.id, sizeof plan.id) ||
-        !read_text(statement, 1, plan.name, sizeof plan.name) || plan.created_at_s < 0 ||
-        plan.revision < 1)
+    tenant_rows_text(statement, 0, plan.id, sizeof plan.id, &fits);
+    tenant_rows_text(statement, 1, plan.name, sizeof plan.name, &fits);
+    if (!fits || plan.created_at_s < 0 || plan.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table plans is out of its bounds");
-    return reading->plan(reading->context, &plan);
+    return taken->plan(taken->context, &plan);
 }
 
 enum status quota_limits_rows_load(sqlite3 *connection, void *context,
                                    enum status (*take)(void *, const struct quota_plan *))
 {
-    const struct reading reading = {
-        .sql = "select id, name, created_at_s, revision from plans order by number",
-        .read = read_plan,
-        .context = context,
-        .plan = take};
-    return read_all(connection, &reading);
+    struct limits_taken taken = {.context = context, .plan = take};
+    return tenant_rows_each(connection,
+                            "select id, name, created_at_s, revision from plans order by number",
+                            NULL, 0, read_plan, &taken);
 }
 
-static enum status read_tenant(sqlite3_stmt *statement, const struct reading *reading)
+static enum status read_tenant(void *context, sqlite3_stmt *statement)
 {
+    const struct limits_taken *taken = context;
+    bool fits = true;
     struct quota_tenant limits = {.set.cached_percent = -1,
                                   .revision = sqlite3_column_int64(statement, 2)};
-    if (!read_text(statement, 0, limits.tenant_id, sizeof limits.tenant_id) ||
-        !read_text(statement, 1, limits.plan_id, sizeof limits.plan_id) || limits.revision < 1)
+    tenant_rows_text(statement, 0, limits.tenant_id, sizeof limits.tenant_id, &fits);
+    tenant_rows_text(statement, 1, limits.plan_id, sizeof limits.plan_id, &fits);
+    if (!fits || limits.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table tenant_limits is out of its bounds");
-    return reading->tenant(reading->context, &limits);
+    return taken->tenant(taken->context, &limits);
 }
 
 enum status quota_limits_rows_load_tenants(sqlite3 *connection, void *context,
                                            enum status (*take)(void *, const struct quota_tenant *))
 {
-    const struct reading reading = {
-        .sql = "select tenant_id, coalesce(plan_id, ''), revision from tenant_limits",
-        .read = read_tenant,
-        .context = context,
-        .tenant = take};
-    return read_all(connection, &reading);
+    struct limits_taken taken = {.context = context, .tenant = take};
+    return tenant_rows_each(connection, "select tenant_id, plan_id, revision from tenant_limits",
+                            NULL, 0, read_tenant, &taken);
 }
 
-static enum status read_key(sqlite3_stmt *statement, const struct reading *reading)
+static enum status read_key(void *context, sqlite3_stmt *statement)
 {
+    const struct limits_taken *taken = context;
+    bool fits = true;
     struct quota_key_limits limits = {.set.cached_percent = -1,
                                       .revision = sqlite3_column_int64(statement, 2)};
-    if (!read_text(statement, 0, limits.tenant_id, sizeof limits.tenant_id) ||
-        !read_text(statement, 1, limits.key_id, sizeof limits.key_id) || limits.revision < 1)
+    tenant_rows_text(statement, 0, limits.tenant_id, sizeof limits.tenant_id, &fits);
+    tenant_rows_text(statement, 1, limits.key_id, sizeof limits.key_id, &fits);
+    if (!fits || limits.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table key_limits is out of its bounds");
-    return reading->key(reading->context, &limits);
+    return taken->key(taken->context, &limits);
 }
 
 enum status quota_limits_rows_load_keys(sqlite3 *connection, void *context,
                                         enum status (*take)(void *,
                                                             const struct quota_key_limits *))
 {
-    const struct reading reading = {.sql = "select tenant_id, key_id, revision from key_limits",
-                                    .read = read_key,
-                                    .context = context,
-                                    .key = take};
-    return read_all(connection, &reading);
+    struct limits_taken taken = {.context = context, .key = take};
+    return tenant_rows_each(connection, "select tenant_id, key_id, revision from key_limits", NULL,
+                            0, read_key, &taken);
 }
 
 static bool value_put(struct quota_limits_set *set, const char *name, int64_t number,
@@ -253,16 +230,19 @@ static bool value_put(struct quota_limits_set *set, const char *name, int64_t nu
     return false;
 }
 
-static enum status read_value(sqlite3_stmt *statement, const struct reading *reading)
+static enum status read_value(void *context, sqlite3_stmt *statement)
 {
+    const struct limits_taken *taken = context;
     char owner[QUOTA_LIMITS_OWNER_BYTES];
     char name[LIMIT_NAME_BYTES];
     int64_t number = sqlite3_column_int64(statement, 2);
     bool is_shadow = sqlite3_column_int(statement, 3) != 0;
+    bool fits = number >= 0;
     struct quota_limits_set *set = NULL;
-    if (read_text(statement, 0, owner, sizeof owner) &&
-        read_text(statement, 1, name, sizeof name) && number >= 0)
-        set = reading->find(reading->context, owner);
+    tenant_rows_text(statement, 0, owner, sizeof owner, &fits);
+    tenant_rows_text(statement, 1, name, sizeof name, &fits);
+    if (fits)
+        set = taken->find(taken->context, owner);
     if (set == NULL || !value_put(set, name, number, is_shadow))
         FAIL(STATUS_CORRUPT, "a row of the table limit_values is out of its bounds");
     return STATUS_OK;
@@ -272,10 +252,7 @@ enum status quota_limits_rows_load_values(sqlite3 *connection, void *context,
                                           struct quota_limits_set *(*find)(void *context,
                                                                            const char *owner))
 {
-    const struct reading reading = {.sql =
-                                        "select owner_id, name, value, is_shadow from limit_values",
-                                    .read = read_value,
-                                    .context = context,
-                                    .find = find};
-    return read_all(connection, &reading);
+    struct limits_taken taken = {.context = context, .find = find};
+    return tenant_rows_each(connection, "select owner_id, name, value, is_shadow from limit_values",
+                            NULL, 0, read_value, &taken);
 }

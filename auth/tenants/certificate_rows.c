@@ -44,9 +44,14 @@ enum status certificate_rows_update_used(sqlite3 *connection, const char *id,
                               parameters, 2);
 }
 
-static enum status read_row(sqlite3_stmt *statement, void *context,
-                            enum status (*take)(void *, const struct certificate *))
+struct certificates_taken {
+    void *context;
+    enum status (*take)(void *context, const struct certificate *row);
+};
+
+static enum status read_row(void *context, sqlite3_stmt *statement)
 {
+    const struct certificates_taken *taken = context;
     struct certificate row = {.scopes = (uint32_t)sqlite3_column_int64(statement, 5),
                               .created_at_s = sqlite3_column_int64(statement, 6),
                               .expires_at_s = sqlite3_column_int64(statement, 7),
@@ -63,22 +68,17 @@ static enum status read_row(sqlite3_stmt *statement, void *context,
     tenant_rows_text(statement, 4, row.value, sizeof row.value, &fits);
     if (!fits || match < 0 || match > CERTIFICATE_DNS || row.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table certificates is out of its bounds");
-    return take(context, &row);
+    return taken->take(taken->context, &row);
 }
 
 enum status certificate_rows_load(sqlite3 *connection, void *context,
                                   enum status (*take)(void *, const struct certificate *))
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(
+    struct certificates_taken taken = {context, take};
+    return tenant_rows_each(
         connection,
         "select id, tenant_id, label, kind, value, scopes, created_at_s, "
         "expires_at_s, revoked_at_s, revision, last_used_at_s from certificates "
         "order by number",
-        NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_row(statement, context, take);
-    sqlite3_finalize(statement);
-    return status;
+        NULL, 0, read_row, &taken);
 }

@@ -254,9 +254,14 @@ static bool read_texts(sqlite3_stmt *statement, struct issuer *out)
            issuer_rows_read_admins(column_text(statement, 18), out) == STATUS_OK;
 }
 
-static enum status read_row(sqlite3_stmt *statement, void *context,
-                            enum status (*take)(void *, const struct issuer *, struct slice))
+struct issuers_taken {
+    void *context;
+    enum status (*take)(void *context, const struct issuer *issuer, struct slice sealed);
+};
+
+static enum status read_row(void *context, sqlite3_stmt *statement)
 {
+    const struct issuers_taken *taken = context;
     struct issuer issuer = {0};
     struct slice sealed = {(const char *)sqlite3_column_blob(statement, 11),
                            (size_t)sqlite3_column_bytes(statement, 11)};
@@ -270,22 +275,17 @@ static enum status read_row(sqlite3_stmt *statement, void *context,
     if (!read_texts(statement, &issuer) || issuer.max_lifetime_s < 1 || issuer.revision < 1 ||
         issuer.jwks_refresh_s < 1 || issuer.jwks_overlap_s < 0)
         FAIL(STATUS_CORRUPT, "a row of the table issuers is out of its bounds");
-    return take(context, &issuer, sealed);
+    return taken->take(taken->context, &issuer, sealed);
 }
 
 enum status issuer_rows_load(sqlite3 *connection, void *context,
                              enum status (*take)(void *, const struct issuer *, struct slice))
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
+    struct issuers_taken taken = {context, take};
+    return tenant_rows_each(connection,
                             "select id, name, issuer, audiences, algorithms, tenant_claim, "
                             "tenants, scope_claim, scopes, max_lifetime_s, jwks_file, jwks, "
                             "created_at_s, revision, jwks_url, jwks_refresh_s, jwks_overlap_s, "
                             "admin_claim, admins from issuers order by number",
-                            NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_row(statement, context, take);
-    sqlite3_finalize(statement);
-    return status;
+                            NULL, 0, read_row, &taken);
 }

@@ -378,8 +378,9 @@ void tenant_group_members(struct tenants *tenants, struct slice name, size_t mos
 
 /* --- start and end --- */
 
-static enum status load_row(struct tenants *tenants, struct sqlite3_stmt *row)
+static enum status load_row(void *context, sqlite3_stmt *row)
 {
+    struct tenants *tenants = context;
     struct tenant_group group = {.created_at_s = sqlite3_column_int64(row, 3),
                                  .revision = sqlite3_column_int64(row, 4)};
     bool fits = true;
@@ -401,16 +402,10 @@ static enum status load_row(struct tenants *tenants, struct sqlite3_stmt *row)
 
 enum status tenant_group_load(struct tenants *tenants, struct sqlite3 *connection)
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
+    return tenant_rows_each(connection,
                             "select id, name, metadata, created_at_s, revision from tenant_groups "
                             "order by number",
-                            NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = load_row(tenants, statement);
-    sqlite3_finalize(statement);
-    return status;
+                            NULL, 0, load_row, tenants);
 }
 
 void tenant_group_free_all(struct tenants *tenants)

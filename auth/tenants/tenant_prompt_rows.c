@@ -62,10 +62,14 @@ enum status tenant_prompt_rows_grant(sqlite3 *connection, const char *id,
 
 /* --- reading --- */
 
-static enum status read_prompt(sqlite3_stmt *statement, void *context,
-                               enum status (*take)(void *, const struct tenant_prompt *,
-                                                   struct slice))
+struct prompts_taken {
+    void *context;
+    enum status (*take)(void *context, const struct tenant_prompt *prompt, struct slice content);
+};
+
+static enum status read_prompt(void *context, sqlite3_stmt *statement)
 {
+    const struct prompts_taken *taken = context;
     bool fits = true;
     struct tenant_prompt prompt = {0};
     struct slice content = {(const char *)sqlite3_column_text(statement, 2),
@@ -79,38 +83,38 @@ static enum status read_prompt(sqlite3_stmt *statement, void *context,
     if (!fits || content.bytes == NULL || prompt.version < 1 || prompt.pin_until_s < 0 ||
         prompt.created_at_s < 0 || prompt.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table prompts is out of its bounds");
-    return take(context, &prompt, content);
+    return taken->take(taken->context, &prompt, content);
 }
 
 enum status tenant_prompt_rows_load(sqlite3 *connection, void *context,
                                     enum status (*take)(void *, const struct tenant_prompt *,
                                                         struct slice))
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
+    struct prompts_taken taken = {context, take};
+    return tenant_rows_each(connection,
                             "select id, name, content, version, pin_until_s, created_at_s, "
                             "revision from prompts order by number",
-                            NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_prompt(statement, context, take);
-    sqlite3_finalize(statement);
-    return status;
+                            NULL, 0, read_prompt, &taken);
 }
 
-static enum status read_grant(sqlite3_stmt *statement, struct tenant_prompt_grant *out,
-                              size_t *count)
+struct grants_read {
+    struct tenant_prompt_grant *grants;
+    size_t count;
+};
+
+static enum status read_grant(void *context, sqlite3_stmt *statement)
 {
+    struct grants_read *into = context;
+    struct tenant_prompt_grant *grant = &into->grants[into->count];
     bool fits = true;
-    struct tenant_prompt_grant *grant = &out[*count];
-    if (*count == LIMIT_PROMPT_GRANTS)
+    if (into->count == LIMIT_PROMPT_GRANTS)
         FAIL(STATUS_LIMIT, "the database holds a prompt with more than %d grants",
              LIMIT_PROMPT_GRANTS);
     tenant_rows_text(statement, 0, grant->tenant_id, sizeof grant->tenant_id, &fits);
     tenant_rows_text(statement, 1, grant->group, sizeof grant->group, &fits);
     if (!fits)
         FAIL(STATUS_CORRUPT, "a row of the table prompt_grants is out of its bounds");
-    *count += 1;
+    into->count++;
     return STATUS_OK;
 }
 
@@ -118,16 +122,13 @@ enum status tenant_prompt_rows_load_grants(sqlite3 *connection, const char *id,
                                            struct tenant_prompt_grant out[LIMIT_PROMPT_GRANTS],
                                            size_t *count)
 {
-    *count = 0;
-    sqlite3_stmt *statement;
+    struct grants_read into = {.grants = out};
     const struct tenant_rows_parameter parameters[] = {P_TEXT(id)};
-    TRY(tenant_rows_prepare(connection,
-                            "select tenant_id, group_name from prompt_grants where prompt_id = ? "
-                            "order by tenant_id = '', tenant_id, group_name",
-                            parameters, 1, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_grant(statement, out, count);
-    sqlite3_finalize(statement);
+    enum status status =
+        tenant_rows_each(connection,
+                         "select tenant_id, group_name from prompt_grants where prompt_id = ? "
+                         "order by tenant_id = '', tenant_id, group_name",
+                         parameters, 1, read_grant, &into);
+    *count = into.count;
     return status;
 }

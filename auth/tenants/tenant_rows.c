@@ -36,13 +36,21 @@ enum status tenant_rows_prepare(sqlite3 *connection, const char *sql,
     return STATUS_OK;
 }
 
-bool tenant_rows_next(sqlite3_stmt *statement, enum status *status)
+enum status tenant_rows_each(sqlite3 *connection, const char *sql,
+                             const struct tenant_rows_parameter *parameters, int count,
+                             enum status (*read)(void *context, sqlite3_stmt *statement),
+                             void *context)
 {
-    if (*status != STATUS_OK)
-        return false;
-    int code = sqlite3_step(statement);
-    *status = store_status(code, "database");
-    return code == SQLITE_ROW;
+    sqlite3_stmt *statement;
+    TRY(tenant_rows_prepare(connection, sql, parameters, count, &statement));
+    enum status status = STATUS_OK;
+    int code = SQLITE_ROW;
+    while (status == STATUS_OK && code == SQLITE_ROW) {
+        code = sqlite3_step(statement);
+        status = code == SQLITE_ROW ? read(context, statement) : store_status(code, "database");
+    }
+    sqlite3_finalize(statement);
+    return status;
 }
 
 enum status tenant_rows_change(sqlite3 *connection, const char *sql,
@@ -194,9 +202,15 @@ static int64_t read_number(sqlite3_stmt *statement, int column, int64_t least, i
     return number;
 }
 
-static enum status read_tenant(sqlite3_stmt *statement, void *context,
-                               enum status (*take)(void *, const struct tenant *, struct slice))
+/* How rows of one kind are given away: `context` of the reading functions is one of these. */
+struct tenants_taken {
+    void *context;
+    enum status (*take)(void *context, const struct tenant *tenant, struct slice metadata);
+};
+
+static enum status read_tenant(void *context, sqlite3_stmt *statement)
 {
+    const struct tenants_taken *taken = context;
     bool fits = true;
     struct tenant tenant;
     tenant_rows_text(statement, 0, tenant.id, sizeof tenant.id, &fits);
@@ -219,28 +233,29 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
     if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table tenants is out of its bounds");
-    return take(context, &tenant, slice_is(metadata, "{}") ? (struct slice){0} : metadata);
+    return taken->take(taken->context, &tenant,
+                       slice_is(metadata, "{}") ? (struct slice){0} : metadata);
 }
 
 enum status tenant_rows_load(sqlite3 *connection, void *context,
                              enum status (*take)(void *, const struct tenant *, struct slice))
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
+    struct tenants_taken taken = {context, take};
+    return tenant_rows_each(connection,
                             "select id, name, state, weight, created_at_s, revision, metadata, "
                             "group_name, share, cache_share, default_class, best_class, models "
                             "from tenants order by number",
-                            NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_tenant(statement, context, take);
-    sqlite3_finalize(statement);
-    return status;
+                            NULL, 0, read_tenant, &taken);
 }
 
-static enum status read_key(sqlite3_stmt *statement, void *context,
-                            enum status (*take)(void *, const struct tenant_rows_key *))
+struct keys_taken {
+    void *context;
+    enum status (*take)(void *context, const struct tenant_rows_key *row);
+};
+
+static enum status read_key(void *context, sqlite3_stmt *statement)
 {
+    const struct keys_taken *taken = context;
     bool fits = true;
     struct tenant_rows_key row;
     struct tenant_key *key = &row.key;
@@ -258,27 +273,29 @@ static enum status read_key(sqlite3_stmt *statement, void *context,
     if (!fits || sqlite3_column_bytes(statement, 5) != AUTH_CRYPTO_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table keys is out of its bounds");
     memcpy(row.hash, sqlite3_column_blob(statement, 5), AUTH_CRYPTO_BYTES);
-    return take(context, &row);
+    return taken->take(taken->context, &row);
 }
 
 enum status tenant_rows_load_keys(sqlite3 *connection, void *context,
                                   enum status (*take)(void *, const struct tenant_rows_key *))
 {
-    sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
+    struct keys_taken taken = {context, take};
+    return tenant_rows_each(connection,
                             "select id, tenant_id, name, redacted, scopes, hash, created_at_s, "
                             "expires_at_s, revoked_at_s, last_used_at_s, rotated_to, revision "
                             "from keys order by number",
-                            NULL, 0, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status))
-        status = read_key(statement, context, take);
-    sqlite3_finalize(statement);
-    return status;
+                            NULL, 0, read_key, &taken);
 }
 
-static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
+struct audit_read {
+    struct audit_row *rows;
+    size_t count;
+};
+
+static enum status read_audit(void *context, sqlite3_stmt *statement)
 {
+    struct audit_read *into = context;
+    struct audit_row *row = &into->rows[into->count];
     bool fits = true;
     row->id = sqlite3_column_int64(statement, 0);
     row->at_us = sqlite3_column_int64(statement, 1);
@@ -291,6 +308,7 @@ static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
     tenant_rows_text(statement, 8, row->actor_subject, sizeof row->actor_subject, &fits);
     if (!fits)
         FAIL(STATUS_CORRUPT, "a row of the table audit is out of its bounds");
+    into->count++;
     return STATUS_OK;
 }
 
@@ -309,8 +327,7 @@ enum status tenant_rows_load_audit(sqlite3 *connection, const struct audit_filte
                                    int64_t after, struct audit_row *out, size_t capacity,
                                    size_t *count)
 {
-    *count = 0;
-    sqlite3_stmt *statement;
+    struct audit_read into = {.rows = out};
     const struct tenant_rows_parameter parameters[] = {
         P_NUMBER(after),
         P_TEXT(filter->actor_key_id),
@@ -319,19 +336,13 @@ enum status tenant_rows_load_audit(sqlite3 *connection, const struct audit_filte
         P_NUMBER(filter->since_s * 1000000),
         P_NUMBER(filter->until_s > 0 ? filter->until_s * 1000000 : INT64_MAX),
         P_NUMBER((int64_t)capacity)};
-    TRY(tenant_rows_prepare(
+    enum status status = tenant_rows_each(
         connection,
         "select id, at_us, type, actor_key_id, peer, request_id, subject, detail, actor_subject "
         "from audit where id > ?1 and (?2 = '' or actor_key_id = ?2) and (?3 = '' or subject = ?3) "
         "and (?4 = '' or type = ?4 or substr(type, 1, length(?4) + 1) = ?4 || '.') "
         "and at_us >= ?5 and at_us < ?6 order by id limit ?7",
-        parameters, 7, &statement));
-    enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status)) {
-        status = read_audit(statement, &out[*count]);
-        if (status == STATUS_OK)
-            *count += 1;
-    }
-    sqlite3_finalize(statement);
+        parameters, 7, read_audit, &into);
+    *count = into.count;
     return status;
 }

@@ -53,9 +53,12 @@ struct sqlite3_stmt;
 enum status tenant_rows_prepare(struct sqlite3 *connection, const char *sql,
                                 const struct tenant_rows_parameter *parameters, int count,
                                 struct sqlite3_stmt **out);
-/* Steps to the next row while `status` is OK. False after the last row, or with the failure in
- * `status`. */
-bool tenant_rows_next(struct sqlite3_stmt *statement, enum status *status);
+/* Calls `read` for each row of a query, in the query's order, until it fails. `read` takes columns
+ * from the statement and does not step it. */
+enum status tenant_rows_each(struct sqlite3 *connection, const char *sql,
+                             const struct tenant_rows_parameter *parameters, int count,
+                             enum status (*read)(void *context, struct sqlite3_stmt *statement),
+                             void *context);
 /* Copies a text of the present row, "" for null. Sets `*fits` to false when the text is too long
  * for `out` or contains NUL. */
 void tenant_rows_text(struct sqlite3_stmt *statement, int column, char *out, size_t capacity,
