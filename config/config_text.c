@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "config/base/decimal.h"
 #include "config/base/limits.h"
 
 enum { PORT_MOST = 65535 };
@@ -29,17 +30,13 @@ static size_t find(struct slice text, char c)
 static enum status number_check(const struct look *look, const char *what, struct slice text,
                                 int64_t least, int64_t most)
 {
-    int64_t number = 0;
-    bool is_number = text.length > 0;
-    for (size_t i = 0; i < text.length && is_number; i++) {
-        is_number = text.bytes[i] >= '0' && text.bytes[i] <= '9';
-        number = number <= most ? number * 10 + (text.bytes[i] - '0') : number;
-    }
-    if (!is_number)
+    uint64_t number = 0;
+    const enum decimal result = decimal_read(text, (uint64_t)most, &number);
+    if (result == DECIMAL_MALFORMED)
         FAIL_PARAM(STATUS_INVALID, look->option->name,
                    "%s: the %s must be a number from %lld to %lld", look->source, what,
                    (long long)least, (long long)most);
-    if (number < least || number > most)
+    if (result == DECIMAL_TOO_LARGE || (int64_t)number < least)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, look->option->name,
                    "%s: the %s is %.*s, but must be from %lld to %lld", look->source, what,
                    text.length < 40 ? (int)text.length : 40, text.bytes, (long long)least,

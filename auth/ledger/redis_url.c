@@ -2,6 +2,7 @@
 
 #include <sys/un.h>
 
+#include "config/base/decimal.h"
 #include "config/base/limits.h"
 
 static const char redis_scheme[] = "redis://";
@@ -9,19 +10,12 @@ static const char unix_scheme[] = "unix://";
 
 #define REFUSE(...) FAIL_PARAM(STATUS_INVALID, "redis", __VA_ARGS__)
 
-/* Parses a decimal number of at most `most`, with nothing before or after it. */
 static bool parse_number(struct slice text, int32_t most, int32_t *out)
 {
-    *out = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.bytes[i];
-        if (c < '0' || c > '9')
-            return false;
-        *out = *out * 10 + (c - '0');
-        if (*out > most)
-            return false;
-    }
-    return text.length > 0;
+    uint64_t number = 0;
+    const bool is_read = decimal_read(text, (uint64_t)most, &number) == DECIMAL_READ;
+    *out = (int32_t)number;
+    return is_read;
 }
 
 static enum status parse_database(struct redis_url *out, struct slice text)

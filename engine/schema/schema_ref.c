@@ -1,5 +1,6 @@
 #include "engine/schema/schema_ref.h"
 
+#include "config/base/decimal.h"
 #include "config/base/hex.h"
 #include "config/base/limits_schema.h"
 #include "config/base/mem.h"
@@ -308,15 +309,10 @@ static uint32_t step(const struct schema *schema, uint32_t at, struct slice part
 {
     if (schema_kind(schema, at) == JSON_READ_OBJECT)
         return schema_member_slice(schema, at, part);
-    if (schema_kind(schema, at) != JSON_READ_ARRAY || part.length == 0 || part.length > 6)
-        return 0;
-    uint32_t number = 0;
-    for (size_t i = 0; i < part.length; i++) {
-        if (part.bytes[i] < '0' || part.bytes[i] > '9')
-            return 0;
-        number = number * 10 + (uint32_t)(part.bytes[i] - '0');
-    }
-    if (number >= schema_value(schema, at)->count)
+    uint64_t number;
+    if (schema_kind(schema, at) != JSON_READ_ARRAY ||
+        decimal_read(part, UINT32_MAX, &number) != DECIMAL_READ ||
+        number >= schema_value(schema, at)->count)
         return 0;
     at++;
     for (; number > 0; number--)

@@ -2,17 +2,15 @@
 
 #include <stdio.h>
 
+#include "config/base/decimal.h"
 #include "gateway/http/query_string.h"
 
 static enum status read_limit(struct slice value, struct admin_query *out)
 {
-    size_t limit = 0;
-    for (size_t i = 0; i < value.length && limit <= ADMIN_QUERY_LIMIT_MAX; i++) {
-        if (value.bytes[i] < '0' || value.bytes[i] > '9')
-            FAIL_PARAM(STATUS_INVALID, "limit", "limit must be a whole number.");
-        limit = limit * 10 + (size_t)(value.bytes[i] - '0');
-    }
-    if (limit < 1 || limit > ADMIN_QUERY_LIMIT_MAX)
+    uint64_t limit = 0;
+    if (decimal_read(value, ADMIN_QUERY_LIMIT_MAX, &limit) == DECIMAL_MALFORMED && value.length > 0)
+        FAIL_PARAM(STATUS_INVALID, "limit", "limit must be a whole number.");
+    if (limit < 1) /* or too large, or empty, which leave it 0 */
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "limit", "limit must be from 1 to %d.",
                    ADMIN_QUERY_LIMIT_MAX);
     out->limit = limit;
@@ -58,14 +56,13 @@ static enum status read_type(struct slice value, struct admin_query *out)
 
 static enum status read_time(struct slice value, const char *name, int64_t *out)
 {
-    *out = 0;
-    for (size_t i = 0; i < value.length && *out <= LIMIT_TIME_S; i++) {
-        if (value.bytes[i] < '0' || value.bytes[i] > '9')
-            FAIL_PARAM(STATUS_INVALID, name, "%s must be Unix seconds.", name);
-        *out = *out * 10 + (value.bytes[i] - '0');
-    }
-    if (value.length == 0 || *out > LIMIT_TIME_S)
+    uint64_t number = 0;
+    const enum decimal result = decimal_read(value, LIMIT_TIME_S, &number);
+    if (result == DECIMAL_MALFORMED && value.length > 0)
+        FAIL_PARAM(STATUS_INVALID, name, "%s must be Unix seconds.", name);
+    if (result != DECIMAL_READ)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, name, "%s must be Unix seconds.", name);
+    *out = (int64_t)number;
     return STATUS_OK;
 }
 

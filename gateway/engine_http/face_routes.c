@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include "config/base/decimal.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
@@ -230,15 +231,11 @@ struct finals_query {
 
 static enum status finals_read_number(struct slice value, const char *param, uint64_t *out)
 {
-    *out = 0;
-    for (size_t i = 0; i < value.length; i++) {
-        unsigned digit = (unsigned)value.bytes[i] - '0';
-        if (digit > 9)
-            FAIL_PARAM(STATUS_INVALID, param, "%s must be a whole number", param);
-        if (value.length > 18)
-            FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s has at most 18 digits", param);
-        *out = *out * 10 + digit;
-    }
+    const enum decimal result = decimal_read(value, UINT64_C(999999999999999999), out);
+    if (result == DECIMAL_MALFORMED)
+        FAIL_PARAM(STATUS_INVALID, param, "%s must be a whole number", param);
+    if (result == DECIMAL_TOO_LARGE)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s has at most 18 digits", param);
     return STATUS_OK;
 }
 

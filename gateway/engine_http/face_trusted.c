@@ -1,6 +1,7 @@
 #include "gateway/engine_http/face_trusted.h"
 
 #include "config/base/clock.h"
+#include "config/base/decimal.h"
 #include "config/base/random_bytes.h"
 
 enum { DEADLINE_MS_MAX = 24 * 3600 * 1000 };
@@ -93,16 +94,13 @@ static enum status read_visible(struct face_trusted *trusted, struct slice text)
 static enum status read_number(struct slice text, enum trusted_header header, int64_t most,
                                int64_t *out)
 {
-    int64_t value = 0;
-    for (size_t i = 0; i < text.length && value <= most; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9')
-            FAIL(STATUS_INVALID, "header %s: not a whole number", headers[header].name);
-        value = value * 10 + (text.bytes[i] - '0');
-    }
-    if (text.length == 0 || value < 1 || value > most)
+    uint64_t value = 0;
+    if (decimal_read(text, (uint64_t)most, &value) == DECIMAL_MALFORMED && text.length > 0)
+        FAIL(STATUS_INVALID, "header %s: not a whole number", headers[header].name);
+    if (value < 1) /* or too large, or empty, which leave it 0 */
         FAIL(STATUS_OUT_OF_RANGE, "header %s: must be a number from 1 to %lld",
              headers[header].name, (long long)most);
-    *out = value;
+    *out = (int64_t)value;
     return STATUS_OK;
 }
 

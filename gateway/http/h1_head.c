@@ -1,5 +1,7 @@
 #include "gateway/http/h1_head.h"
 
+#include "config/base/decimal.h"
+
 /* Returns what stands before the colon; empty if there is none. */
 static struct slice line_name(struct slice line)
 {
@@ -35,13 +37,9 @@ static struct slice line_value(struct slice line)
 
 static size_t read_length(struct slice value)
 {
-    size_t length = 0;
-    for (size_t i = 0; i < value.length; i++) {
-        if (value.bytes[i] < '0' || value.bytes[i] > '9' || length > SIZE_MAX / 100)
-            return SIZE_MAX;
-        length = length * 10 + (size_t)(value.bytes[i] - '0');
-    }
-    return value.length > 0 ? length : SIZE_MAX;
+    uint64_t length = SIZE_MAX;
+    (void)decimal_read(value, SIZE_MAX / 10, &length);
+    return length;
 }
 
 static void count_owner(struct slice line, struct slice name, struct h1_head *out)

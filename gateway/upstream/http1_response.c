@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include "config/base/decimal.h"
 #include "config/base/limits.h"
 
 bool http1_response_is(const struct phr_header *header, const char *name)
@@ -17,15 +18,7 @@ struct slice http1_response_value(const struct phr_header *header)
 
 bool http1_response_number(const struct phr_header *header, uint64_t most, uint64_t *out)
 {
-    uint64_t number = 0;
-    for (size_t i = 0; i < header->value_len; i++) {
-        char c = header->value[i];
-        if (c < '0' || c > '9' || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
-            __builtin_add_overflow(number, (uint64_t)(c - '0'), &number) || number > most)
-            return false;
-    }
-    *out = number;
-    return header->value_len > 0;
+    return decimal_read(http1_response_value(header), most, out) == DECIMAL_READ;
 }
 
 static bool value_is(const struct phr_header *header, const char *word)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/base/clock.h"
+#include "config/base/decimal.h"
 #include "config/base/mem.h"
 #include "gateway/http/tls.h"
 #include "gateway/upstream/http1_response.h"
@@ -41,15 +42,10 @@ struct https_client {
 
 static enum status open_port(struct https_client *https, struct slice port)
 {
-    uint32_t number = 0;
-    bool is_number = port.length > 0 && port.length < 6;
-    for (size_t i = 0; i < port.length && is_number; i++) {
-        is_number = port.bytes[i] >= '0' && port.bytes[i] <= '9';
-        number = number * 10 + (uint32_t)(port.bytes[i] - '0');
-    }
-    if (!is_number || number < 1 || number > 65535)
+    uint64_t number = 0;
+    if (decimal_read(port, UINT16_MAX, &number) != DECIMAL_READ || number < 1)
         FAIL_PARAM(STATUS_INVALID, "url", "the URL's port must be a number from 1 to 65535");
-    snprintf(https->port, sizeof https->port, "%u", number);
+    snprintf(https->port, sizeof https->port, "%u", (unsigned)number);
     return STATUS_OK;
 }
 

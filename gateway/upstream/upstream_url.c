@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "config/base/decimal.h"
+
 enum { PORT_TLS = 443, PORT_PLAIN = 80 };
 
 static bool authority_is_host(struct slice host)
@@ -24,18 +26,16 @@ static bool authority_is_host(struct slice host)
 bool upstream_url_authority(struct slice text, struct upstream_authority *out)
 {
     size_t end = text.length;
-    uint32_t port = 0;
+    uint64_t port = 0;
     while (end > 0 && text.bytes[end - 1] != ':' && text.bytes[end - 1] != ']')
         end--;
     bool has_port = end > 0 && text.bytes[end - 1] == ':';
-    for (size_t i = end; i < text.length && has_port; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9' || port > UINT16_MAX)
-            return false;
-        port = port * 10 + (uint32_t)(text.bytes[i] - '0');
-    }
+    if (has_port && decimal_read((struct slice){text.bytes + end, text.length - end}, UINT16_MAX,
+                                 &port) != DECIMAL_READ)
+        return false;
     *out =
         (struct upstream_authority){{text.bytes, has_port ? end - 1 : text.length}, (uint16_t)port};
-    return authority_is_host(out->host) && (!has_port || (port >= 1 && port <= UINT16_MAX));
+    return authority_is_host(out->host) && (!has_port || port >= 1);
 }
 
 bool upstream_url_is_loopback(struct slice host)

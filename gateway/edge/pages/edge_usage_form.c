@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/decimal.h"
 #include "config/base/service_class.h"
 #include "gateway/http/query_string.h"
 
@@ -281,20 +282,13 @@ static enum status split(struct slice query, struct reading *reading)
 
 static enum status read_number(const char *name, struct slice text, int64_t most, int64_t *out)
 {
-    int64_t number = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9')
-            FAIL_PARAM(STATUS_INVALID, name, "%s must be a whole number.", name);
-        if (number <= most / 10) /* else too large: it stays so, whatever digits follow */
-            number = number * 10 + (text.bytes[i] - '0');
-        else
-            number = INT64_MAX;
-    }
-    if (text.length == 0)
+    uint64_t number = 0;
+    const enum decimal result = decimal_read(text, (uint64_t)most, &number);
+    if (result == DECIMAL_MALFORMED)
         FAIL_PARAM(STATUS_INVALID, name, "%s must be a whole number.", name);
-    if (number > most)
+    if (result == DECIMAL_TOO_LARGE)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, name, "%s must be at most %lld.", name, (long long)most);
-    *out = number;
+    *out = (int64_t)number;
     return STATUS_OK;
 }
 

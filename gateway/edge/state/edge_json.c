@@ -1,5 +1,6 @@
 #include "gateway/edge/state/edge_json.h"
 
+#include "config/base/decimal.h"
 #include "config/base/limits.h"
 #include "gateway/http/http_error.h"
 
@@ -168,17 +169,7 @@ enum status edge_json_number(struct json_value value, uint64_t most, uint64_t *o
 
 enum status edge_json_digits(struct slice text, uint64_t most, uint64_t *out)
 {
-    uint64_t number = 0;
-    if (text.length == 0)
-        return walk_broken();
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.bytes[i];
-        if (c < '0' || c > '9' || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
-            __builtin_add_overflow(number, (uint64_t)(c - '0'), &number) || number > most)
-            return walk_broken();
-    }
-    *out = number;
-    return STATUS_OK;
+    return decimal_read(text, most, out) == DECIMAL_READ ? STATUS_OK : walk_broken();
 }
 
 enum status edge_json_inside(struct json_value array, struct slice *inside)
