@@ -3,12 +3,13 @@
  *   engine_request ── adapter_body ──► one HTTP request for each choice ──► the server
  *   source_event ◄─── adapter_stream ◄───────────────────── its events ◄───
  *
- * Owns:     the connections to the server, its requests, the events that wait for the face.
+ * Owns:     the connections to the server, its requests, the events that nobody has taken yet.
  * Thread:   the loop's, except the opening, which blocks while it asks the server what it is.
  * Cost:     one parse and one allocation for an event of the server.
- * Not here: the HTTP of the edge, final records, limits (the face); the order of tenants: the
- *           server gets at most as many requests as it can run at once, and the rest waits in the
- *           edge.
+ * Not here: the HTTP of the edge, final records, limits (gateway/engine_http). The order of tenants
+ *           (gateway/edge).
+ *
+ * The server gets at most as many requests as it can run at once; the rest waits in the edge.
  *
  * Counts are the server's own. When an answer is cut before the server has told them, those that
  * are missing are estimated from the bytes, and the record says so.

@@ -1,7 +1,7 @@
 /* http1_client: HTTP/1.1 exchanges with one server, over a Unix socket or TCP; it tells exactly how
  * each answer ended.
  *
- * Owns:     the connections to one engine (last in, first out, limited) and its exchanges.
+ * Owns:     the connections to one server (last in, first out, limited) and its exchanges.
  * Thread:   the loop's thread.
  * Cost:     two allocations for an exchange, two more for a new connection; a body is not buffered
  *           beyond one read.
