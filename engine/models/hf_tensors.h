@@ -5,8 +5,9 @@
  * Cost:     O(tensors × log tensors) once; a load reads its tensor once.
  * Not here: which tensors a model must have (decoder_weights), packing.
  *
- * Names are those of arch_tensors.def; a few classes have other ones, which are translated. So that
- * both formats of one model give the same bits, a load does what llama.cpp's converter does:
+ * Names are those of arch_tensors.def. A few of transformers' model classes name tensors in another
+ * way; these names are translated. Both formats of one model must give the same bits, so a load
+ * does what llama.cpp's converter does:
  *
  *     llama, smollm3       rows of q and k: the halves of each head are interleaved
  *     Gemma                1 is added to the weights of norms

@@ -1,4 +1,4 @@
-/* schema: sets that are equal are one set, memory is bounded, errors have a path. */
+/* schema: sets of equal claims are one set, memory is bounded, errors have a path. */
 #include "engine/schema/schema.h"
 
 #include "config/base/limits_grammar.h"
