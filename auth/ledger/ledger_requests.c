@@ -7,7 +7,7 @@
 #include "config/base/mem.h"
 #include "config/store.h"
 
-/* Columns of the statement; texts first, in the order of row_text. */
+/* Columns of the statement; texts first, in the order of row_texts. */
 enum { COLUMN_ID, COLUMN_AT, COLUMN_TEXTS, TEXTS = 7, COLUMN_NUMBERS = COLUMN_TEXTS + TEXTS };
 
 static const char *const forward_sql =

@@ -3,7 +3,7 @@
  * Owns:     an arena of rows and items, and the scratch memory to make a row.
  * Thread:   one at a time.
  * Cost:     a row takes a step for each item that is added or looked at, at most
- *           LIMIT_GRAMMAR_ROW_STEPS. All memory is taken by grammar_rows_new.
+ *           LIMIT_GRAMMAR_ROW_STEPS. All memory is taken by grammar_rows_init.
  * Not here: the lexer's place (grammar_run), the trie (grammar_mask).
  *
  * Rows are a stack. Row n + 1 is made from row n and the lexemes that ended, so a row that was made

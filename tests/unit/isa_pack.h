@@ -1,7 +1,7 @@
 /* isa_pack: inputs that a table packs against the judge's rounding of them.
  *
  * Owns:     nothing. A test of one instruction set includes it, and calls it where that can run.
- * Not here: rounding itself (test_int8_pack).
+ * Not here: rounding itself (kernels/cpu/ref_int8).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* engine: a model file that gives the template's marks another type, from the file to the prompt
  * that runs. What the template itself writes is a mark; in a message the same characters are text.
- * The rules are tokenizer_marks's, and are tested there. */
+ * The rules are those of tokenizer_take_marks, which test_tokenizer_marks tests. */
 #include "engine/engine.h"
 
 #include <setjmp.h>
