@@ -6,8 +6,8 @@
  * Not here: tokenizing (engine/text), the vocabulary in use (vocab).
  *
  * Read are tokenizer.json, tokenizer_config.json, generation_config.json and chat_template.jinja.
- * What they say about text must be what a tokenizer here does, or the directory is refused with the
- * words of the file.
+ * What they say about text must be what a tokenizer here does. Otherwise the directory is refused,
+ * and the error quotes the file.
  */
 #pragma once
 

@@ -6,7 +6,7 @@
  *           take one pass. With a temperature: a pass with one hash a token, and logarithms for a
  *           handful. top_k adds a pass; top_p and min_p add a pass with an exp a token and one that
  *           compares. If the filters drop the best token, each further token that they drop takes
- *           two passes, and a large top_k a search for its last token. Tokens are listed one by one
+ *           two passes, and a large top_k takes a search for its end. Tokens are listed one by one
  *           only when a small top_k meets top_p or min_p, or when a token is within a
  *           ten-thousandth of where these end. The kernels do the passes. Measured by
  *           tests/bench/bench_sampler.

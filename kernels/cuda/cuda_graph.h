@@ -3,8 +3,8 @@
  * Owns:     the captured launches (cuda_graph.cu), until cuda_graph_clear.
  * Thread:   the engine thread.
  * Cost:     a search of LIMIT_CUDA_GRAPHS keys a step; a capture is milliseconds of the host's
- *           time, at the second step of a shape. With sums over ranks a meeting of the ranks a
- *           step.
+ *           time, at the second step of a shape. Where ranks sum their parts, each step also
+ *           waits once for all ranks.
  * Not here: a step's arrays (cuda_step). The first half is plain C and tested in every build.
  *
  * A step of few rows is some hundred kernels of microseconds each; launching them one by one, the
