@@ -22,6 +22,7 @@
 #endif
 #ifdef BANYAN_GATEWAY
 #include "config/config.h"
+#include "config/config_effect.h"
 #include "gateway/cli/cli.h"
 #include "gateway/serve/admin_key.h"
 #include "gateway/serve/backup.h"
@@ -62,6 +63,16 @@ static void main_close_inherited(void)
     (void)close_range(STDERR_FILENO + 1, ~0U, 0);
 }
 
+/* Refuses a flag that has no effect, and warns of other options that have none. */
+static enum status main_check_effect(const struct config *config)
+{
+    char names[1024];
+    TRY(config_effect_check(config, names, sizeof names));
+    if (names[0] != '\0')
+        LOG(LOG_WARN, "options_without_effect", LOG_TEXT("options", names));
+    return STATUS_OK;
+}
+
 /* Loads the options of a role and calls `run`, or prints the help. Returns the exit code. */
 static int
 main_with_config(const char *command, enum config_role role, int argc, const char *const *argv,
@@ -85,6 +96,8 @@ main_with_config(const char *command, enum config_role role, int argc, const cha
     enum log_level level = LOG_INFO;
     enum status status = log_level_parse(&level, config->log_level);
     log_open(STDERR_FILENO, level, command);
+    if (status == STATUS_OK)
+        status = main_check_effect(config);
     if (status == STATUS_OK)
         status = run(config, &sources);
     int code = status == STATUS_OK ? EXIT_OK : main_fail(command);

@@ -60,9 +60,8 @@ class Server:
         self.data_dir = pathlib.Path(data_dir)
         self.log_path = pathlib.Path(log_dir or self.data_dir.parent) / "serve.log"
         command = [
-            *prefix, binary, "serve", *(("--model", model) if model else ()), "--data-dir", self.data_dir,
-            "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-            "--kv-memory", "512M",
+            *prefix, binary, "serve", *(("--model", model, "--kv-memory", "512M") if model else ()),
+            "--data-dir", self.data_dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
             # All clients of a test come from one address.
             "--connections-per-address", "0", "--connects-per-address-s", "0",
             "--handshakes-s", "0", *options,
