@@ -16,6 +16,8 @@
 #define LIMIT_UPSTREAM_PROBE_BYTES (4 * 1024 * 1024)
 /* Requests that are sent to a server at a time: as many as the face admits. */
 #define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
+/* Addresses of one name that are tried: IPv6 and IPv4 of a machine with several networks. */
+#define LIMIT_UPSTREAM_ADDRESSES 16
 /* The key that the server wants, with its end of line. */
 #define LIMIT_UPSTREAM_KEY_BYTES 1024
 
@@ -26,3 +28,10 @@
 #define LIMIT_UPSTREAM_PROBE_MS   5000
 /* How often deadlines of requests are looked at. */
 #define LIMIT_UPSTREAM_LOOK_MS 50
+
+/* A server is asked again so often what it still computes for clients that have left: at first, and
+ * at most. */
+#define LIMIT_UPSTREAM_GHOST_MS     100
+#define LIMIT_UPSTREAM_GHOST_MS_MAX 2000
+/* A ghost that is older than this is logged: the server may not notice that clients leave. */
+#define LIMIT_UPSTREAM_GHOST_LOG_MS 60000

@@ -94,6 +94,7 @@ struct engine_request {
     bool wants_marks;      /* engine_event.is_mark for control tokens that are marks */
     bool want_logprobs;    /* of the sampled token */
     uint32_t top_logprobs; /* 0 to LIMIT_LOGPROBS */
+    bool wants_ids;        /* the consumer shows ids of tokens; an engine always gives them */
     bool echo;             /* the prompt comes back first, with log-probabilities if wanted */
     bool is_scored;        /* echo only: no token is generated, whatever tokens_max says */
 

@@ -1,7 +1,6 @@
 #include "gateway/adapter/adapter.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +8,9 @@
 #include "config/base/limits_upstream.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "config/base/utf8.h"
 #include "gateway/adapter/adapter_body.h"
+#include "gateway/adapter/adapter_ghosts.h"
 #include "gateway/adapter/adapter_probe.h"
 #include "gateway/adapter/adapter_stream.h"
 #include "gateway/upstream/http1_client.h"
@@ -19,10 +20,12 @@ enum {
     BODY_BYTES_MAX = 64 * 1024 * 1024,
     REQUESTS_DEFAULT = 64,
     HEAD_BYTES = LIMIT_UPSTREAM_KEY_BYTES + 1024,
+    HOST_BYTES = 256,
     DONE_US = 1000000,   /* a server has so long to close its answer after [DONE] */
     TOKENS_OVER = 16,    /* more than tokens_max: some servers count end tokens too */
     RETRY_MS = 50,       /* when a request may come again that the server has no room for */
     BYTES_PER_TOKEN = 4, /* of common texts, for counts that a server did not tell */
+    ECHO_BYTES = 16384,  /* of an echoed prompt in one event */
 };
 
 /* An event that waits for the face. */
@@ -35,6 +38,8 @@ struct item {
     enum source_channel channel;
     uint32_t call;
     enum engine_finish finish;
+    struct adapter_piece *piece; /* the token; NULL: it is not known */
+    uint64_t text_offset;        /* of the token, in characters */
     size_t bytes;
     char text[];
 };
@@ -55,6 +60,7 @@ struct choice {
     uint32_t outstanding; /* events that the consumer has not acknowledged */
     size_t waiting_bytes; /* of their texts */
     size_t text_bytes;    /* of the answer */
+    uint64_t characters;  /* of the tokens that were told */
     int64_t done_us;      /* when [DONE] came; 0 = not yet */
     bool is_endless;      /* it goes on behind the most tokens that were asked for */
     bool is_standing;     /* the head came, but no event: it may compute the prompt for minutes */
@@ -71,8 +77,10 @@ struct request {
     int64_t started_us;
     int64_t first_us; /* of the first part of the answer; 0 = none yet */
     size_t prompt_bytes;
-    uint32_t tokens_max; /* of each choice; 0 = the context's */
-    bool has_prompt;     /* the server has told the prompt's tokens */
+    struct buffer echo;    /* the prompt, if it is wanted before the answer */
+    uint32_t top_logprobs; /* that were asked for: servers may tell more */
+    uint32_t tokens_max;   /* of each choice; 0 = the context's */
+    bool has_prompt;       /* the server has told the prompt's tokens */
     enum service_class service_class;
     struct engine_report report;
     struct error_note note; /* why it failed */
@@ -93,6 +101,8 @@ struct adapter {
     char head[HEAD_BYTES]; /* everything behind the path of a request */
     char prefix[LIMIT_NAME_BYTES];
     struct http1_client *client;
+    struct adapter_ghosts *ghosts;
+    bool accepts_shared;
     struct loop_timer *timer; /* looks at deadlines while there are requests */
     struct request *requests;
     uint32_t request_count, requests_max;
@@ -143,6 +153,7 @@ static void request_free(struct request *request)
     if (request->next != NULL)
         request->next->previous = request->previous;
     adapter->request_count--;
+    buffer_deinit(&request->echo);
     for (uint32_t i = 0; i < request->choice_count; i++) {
         adapter_stream_deinit(&request->choices[i].stream);
         buffer_deinit(&request->choices[i].body);
@@ -160,7 +171,31 @@ static void told_free(struct adapter *adapter)
         return;
     if (item->kind == ENGINE_EVENT_END || item->kind == ENGINE_EVENT_ERROR)
         request_free(item->request);
+    mem_free(item->piece);
     mem_free(item);
+}
+
+/* Ids of alternatives are not known. They only have to tell the token of the answer from others. */
+static void next_piece(const struct item *item, struct source_event *out)
+{
+    const struct adapter_piece *piece = item->piece;
+    struct engine_event *event = &out->engine;
+    event->text_offset = item->text_offset;
+    out->is_bare = piece == NULL;
+    if (piece == NULL)
+        return;
+    event->token = piece->id;
+    event->logprob = piece->logprob;
+    out->bytes = piece->bytes;
+    for (uint32_t i = 0; i < piece->top_count && event->top_count < item->request->top_logprobs;
+         i++) {
+        const struct slice bytes = piece->top[i].bytes;
+        const bool is_same = bytes.length == piece->bytes.length &&
+                             memcmp(bytes.bytes, piece->bytes.bytes, bytes.length) == 0;
+        out->top_bytes[event->top_count] = bytes;
+        event->top[event->top_count].logprob = piece->top[i].logprob;
+        event->top[event->top_count++].token = is_same ? piece->id : piece->id + 1 + i;
+    }
 }
 
 static bool adapter_next(struct source *source, struct source_event *out)
@@ -196,6 +231,7 @@ static bool adapter_next(struct source *source, struct source_event *out)
     event->finish = item->finish;
     event->report = request->report;
     event->note = request->note;
+    next_piece(item, out);
     return true;
 }
 
@@ -221,6 +257,21 @@ static void report_counts(struct request *request, const struct choice *choice)
     }
 }
 
+/* Tells the prompt's text in parts that end between characters. */
+static void request_echo(struct request *request, uint32_t choice)
+{
+    struct slice left = buffer_slice(&request->echo);
+    while (left.length > 0) {
+        size_t length = left.length < ECHO_BYTES ? left.length : ECHO_BYTES;
+        if (length < left.length)
+            length -= utf8_incomplete_tail(left.bytes, length);
+        struct item *item =
+            item_add(request, ENGINE_EVENT_PROMPT, choice, (struct slice){left.bytes, length});
+        item->channel = SOURCE_CONTENT;
+        left = (struct slice){left.bytes + length, left.length - length};
+    }
+}
+
 static void request_start(struct request *request)
 {
     if (request->has_started)
@@ -229,6 +280,8 @@ static void request_start(struct request *request)
     if (!request->has_prompt)
         request->report.prompt_tokens = tokens_of(request->prompt_bytes);
     item_add(request, ENGINE_EVENT_START, 0, (struct slice){0});
+    for (uint32_t i = 0; i < request->choice_count && request->echo.length > 0; i++)
+        request_echo(request, i);
 }
 
 /* Fills in what the server did not tell. */
@@ -325,6 +378,36 @@ static void take_counts(struct choice *choice)
     choice->guessed = 0;
 }
 
+static uint64_t characters_of(struct slice bytes)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < bytes.length; i++)
+        count += ((unsigned char)bytes.bytes[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* Copies a piece, whose slices point into the frame. */
+static struct adapter_piece *piece_copy(const struct adapter_piece *from)
+{
+    const size_t head = offsetof(struct adapter_piece, storage);
+    size_t bytes = from->bytes.length;
+    for (uint32_t i = 0; i < from->top_count; i++)
+        bytes += from->top[i].bytes.length;
+    struct adapter_piece *piece = mem_alloc(head + bytes);
+    ASSERT(piece != NULL);
+    memcpy(piece, from, head);
+    piece->used = 0;
+    for (uint32_t i = 0; i <= from->top_count; i++) {
+        struct slice *slice = i == 0 ? &piece->bytes : &piece->top[i - 1].bytes;
+        if (slice->length == 0)
+            continue;
+        memcpy(piece->storage + piece->used, slice->bytes, slice->length);
+        slice->bytes = piece->storage + piece->used;
+        piece->used += slice->length;
+    }
+    return piece;
+}
+
 static void on_part(void *context, const struct adapter_part *part)
 {
     struct choice *choice = context;
@@ -342,6 +425,11 @@ static void on_part(void *context, const struct adapter_part *part)
     struct item *item = item_add(request, ENGINE_EVENT_TOKEN, choice->index, part->text);
     item->channel = part->channel;
     item->call = part->call;
+    item->text_offset = choice->characters;
+    if (part->piece != NULL) {
+        item->piece = piece_copy(part->piece);
+        choice->characters += characters_of(part->piece->bytes);
+    }
     choice->outstanding++;
     choice->waiting_bytes += part->text.length;
     if ((choice->outstanding >= LIMIT_UNDELIVERED_TOKENS ||
@@ -459,6 +547,9 @@ static void on_ended(void *context, enum status status)
     const bool is_sent = http1_exchange_is_sent(choice->exchange);
     choice->exchange = NULL;
     enum engine_finish finish = finish_of(choice, status, is_sent);
+    if (is_sent && choice->stream.finish == ENGINE_FINISH_NONE &&
+        (status == STATUS_CANCELLED || status == STATUS_DEADLINE))
+        adapter_ghosts_add(request->adapter->ghosts); /* closed from here, and not finished */
     if (choice->stream.counts.completion < 0 && choice->tokens < tokens_of(choice->text_bytes))
         choice->tokens = tokens_of(choice->text_bytes);
     if (finish == ENGINE_FINISH_STOP || finish == ENGINE_FINISH_LENGTH)
@@ -508,6 +599,10 @@ static struct request *request_create(struct adapter *adapter, const struct engi
     request->choice_count = from->choices;
     request->live = from->choices;
     request->tokens_max = from->tokens_max;
+    request->top_logprobs = from->top_logprobs;
+    buffer_init(&request->echo, BODY_BYTES_MAX);
+    if (from->echo)
+        buffer_append_slice(&request->echo, from->text);
     request->prompt_bytes =
         from->text.length + from->inputs.tools.length + from->inputs.documents.length;
     for (size_t i = 0; i < from->message_count; i++)
@@ -533,10 +628,10 @@ static enum status adapter_submit(struct source *source, const struct engine_req
                                   engine_request_id *out)
 {
     struct adapter *adapter = adapter_of(source);
-    TRY(adapter_body_check(adapter->facts.kind, from));
+    TRY(adapter_body_check(adapter->facts.kind, from, adapter->accepts_shared));
     if (from->is_published)
         FAIL(STATUS_UNSUPPORTED, "The engine of this model keeps no published prompts.");
-    uint32_t running = 0;
+    uint32_t running = adapter_ghosts_count(adapter->ghosts);
     bool has_own = false; /* earlier prompts of this request: it runs whole, or not at all */
     for (const struct request *one = adapter->requests; one != NULL; one = one->next) {
         running += one->live;
@@ -642,6 +737,19 @@ static void look_at_deadlines(void *context)
 
 /* --- figures ------------------------------------------------------------------------------- */
 
+/* Requests that have been sent and have not ended: what the server may be computing for us. */
+static uint32_t running_now(void *context)
+{
+    const struct adapter *adapter = context;
+    uint32_t count = 0;
+    for (const struct request *one = adapter->requests; one != NULL; one = one->next) {
+        for (uint32_t i = 0; i < one->choice_count; i++)
+            count += one->choices[i].exchange != NULL &&
+                     http1_exchange_is_sent(one->choices[i].exchange);
+    }
+    return count;
+}
+
 static void adapter_info(const struct source *source, struct engine_info *out)
 {
     const struct adapter *adapter = adapter_of(source);
@@ -702,33 +810,16 @@ static void adapter_close(struct source *source)
         adapter_next(source, &event);
     }
     ASSERT(adapter->requests == NULL);
+    adapter_ghosts_destroy(adapter->ghosts);
     loop_timer_destroy(adapter->timer);
     mem_free(adapter);
 }
 
-/* Writes "http://ADDRESS:PORT" of an address. */
-static void origin_of(const struct sockaddr *address, char *out, size_t capacity)
+static enum status open_prefix(struct adapter *adapter, const struct upstream_url *url)
 {
-    char text[INET6_ADDRSTRLEN] = "";
-    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
-    if (address->sa_family == AF_INET6) {
-        inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
-        snprintf(out, capacity, "http://[%s]:%u", text, ntohs(six->sin6_port));
-    } else {
-        inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
-        snprintf(out, capacity, "http://%s:%u", text, ntohs(four->sin_port));
-    }
-}
-
-static enum status open_facts(struct adapter *adapter, const struct adapter_options *options)
-{
-    char origin[INET6_ADDRSTRLEN + 32];
-    char key[LIMIT_UPSTREAM_KEY_BYTES + 32] = "";
-    struct upstream_url url;
-    if (!upstream_url_read(options->url, &url))
-        FAIL(STATUS_INVALID, "--upstream %s is no URL of a server: http://HOST:PORT", options->url);
-    struct slice path = slice_of(url.path);
+    struct slice path = slice_of(url->path);
+    if (memchr(path.bytes, '?', path.length) != NULL)
+        FAIL(STATUS_INVALID, "--upstream: the URL has a query; it is http://HOST:PORT[/PREFIX]");
     while (path.length > 0 && path.bytes[path.length - 1] == '/')
         path.length--;
     if (path.length >= 3 && memcmp(path.bytes + path.length - 3, "/v1", 3) == 0)
@@ -736,22 +827,49 @@ static enum status open_facts(struct adapter *adapter, const struct adapter_opti
     if (path.length >= sizeof adapter->prefix)
         FAIL(STATUS_INVALID, "--upstream: the path is too long");
     snprintf(adapter->prefix, sizeof adapter->prefix, "%.*s", (int)path.length, path.bytes);
-    origin_of(options->address, origin, sizeof origin);
+    return STATUS_OK;
+}
+
+/* Asks at each address of the server's name, until one answers. `*found` is that one. */
+static enum status open_probe(struct adapter *adapter, const struct adapter_options *options,
+                              struct adapter_probe *probe, const struct sockaddr **found)
+{
+    enum status status = STATUS_UNAVAILABLE;
+    for (uint32_t i = 0; i < options->addresses->count; i++) {
+        *found = (const struct sockaddr *)&options->addresses->list[i];
+        probe->address = *found;
+        status = adapter_probe_run(probe, &adapter->facts);
+        if (status != STATUS_UNAVAILABLE && status != STATUS_IO && status != STATUS_DEADLINE)
+            break;
+    }
+    return status;
+}
+
+static enum status open_facts(struct adapter *adapter, const struct adapter_options *options,
+                              const struct sockaddr **found)
+{
+    char origin[HOST_BYTES + 32];
+    char key[LIMIT_UPSTREAM_KEY_BYTES + 32] = "";
+    struct upstream_url url;
+    if (!upstream_url_read(options->url, &url) || url.origin.length >= sizeof origin)
+        FAIL(STATUS_INVALID, "--upstream %s is no URL of a server: http://HOST:PORT", options->url);
+    TRY(open_prefix(adapter, &url));
+    snprintf(origin, sizeof origin, "%.*s", (int)url.origin.length, url.origin.bytes);
     if (options->key[0] != '\0')
         snprintf(key, sizeof key, "authorization: Bearer %s\r\n", options->key);
-    const struct adapter_probe probe = {origin, adapter->prefix, options->kind, key};
-    TRY(adapter_probe_run(&probe, &adapter->facts));
+    struct adapter_probe probe = {
+        .origin = origin, .prefix = adapter->prefix, .kind = options->kind, .key = key};
+    TRY(open_probe(adapter, options, &probe, found));
+    adapter->accepts_shared = options->accepts_shared;
     if (adapter->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
         FAIL(STATUS_FORBIDDEN,
              "--upstream: a server of kind %s gives no promise that tenants' prompts stay apart in "
              "its cache; --upstream-shared-cache accepts that",
              adapter->facts.kind->name);
-    const struct slice host = {url.origin.bytes + strlen("http://"),
-                               url.origin.length - strlen("http://")};
     snprintf(adapter->head, sizeof adapter->head,
-             "host: %.*s\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n"
+             "host: %s\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n"
              "%suser-agent: banyan",
-             (int)host.length, host.bytes, key);
+             origin + strlen("http://"), key);
     return STATUS_OK;
 }
 
@@ -771,10 +889,28 @@ static void name_model(struct adapter *adapter, const char *wanted)
         adapter->model_name[length - 5] = '\0';
 }
 
-static enum status open_rest(struct adapter *adapter, const struct adapter_options *options)
+static enum status open_ghosts(struct adapter *adapter, const struct adapter_options *options)
+{
+    const struct adapter_ghosts_options ghosts = {
+        .loop = options->loop,
+        .client = adapter->client,
+        .kind = adapter->facts.kind,
+        .prefix = adapter->prefix,
+        .head = adapter->head,
+        .running = running_now,
+        .context = adapter,
+        .gauge = metrics_get(options->metrics, METRIC_GAUGE, "banyan_adapter_ghosts",
+                             "Requests that the foreign server may still compute although their "
+                             "clients have left.",
+                             "", NULL, 0)};
+    return adapter_ghosts_create(&adapter->ghosts, &ghosts);
+}
+
+static enum status open_rest(struct adapter *adapter, const struct adapter_options *options,
+                             const struct sockaddr *address)
 {
     const struct http1_client_options client = {.loop = options->loop,
-                                                .address = options->address,
+                                                .address = address,
                                                 .connections_max = LIMIT_UPSTREAM_REQUESTS,
                                                 .connect_timeout_ms = LIMIT_UPSTREAM_CONNECT_MS,
                                                 .head_timeout_ms = LIMIT_UPSTREAM_HEAD_MS,
@@ -791,6 +927,7 @@ static enum status open_rest(struct adapter *adapter, const struct adapter_optio
     if (adapter->timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     TRY(http1_client_create(&adapter->client, &client));
+    TRY(open_ghosts(adapter, options));
     LOG(LOG_INFO, "upstream", LOG_TEXT("kind", facts->kind->name), LOG_TEXT("model", facts->model),
         LOG_NUMBER("context", facts->context), LOG_NUMBER("requests", adapter->requests_max));
     return STATUS_OK;
@@ -817,9 +954,10 @@ enum status adapter_open(struct source **out, const struct adapter_options *opti
     adapter->wake = options->wake;
     adapter->wake_context = options->wake_context;
     adapter->created_s = clock_wall_us(clock_system()) / 1000000;
-    enum status status = open_facts(adapter, options);
+    const struct sockaddr *address = NULL;
+    enum status status = open_facts(adapter, options, &address);
     if (status == STATUS_OK)
-        status = open_rest(adapter, options);
+        status = open_rest(adapter, options, address);
     if (status != STATUS_OK) {
         struct error_note note = *status_note();
         adapter_close(&adapter->source);

@@ -16,22 +16,24 @@
  */
 #pragma once
 
-#include <sys/socket.h>
-
+#include "config/base/metrics.h"
+#include "gateway/adapter/adapter_address.h"
 #include "gateway/http/loop.h"
 #include "gateway/source/source.h"
 
 struct adapter_options {
     struct loop *loop;
-    const char *url;                /* "http://HOST:PORT[/PREFIX]" */
-    const struct sockaddr *address; /* of the URL's host: names are looked up before the sandbox */
-    const char *kind;               /* a name of kinds.def, or "auto" */
-    const char *key;                /* an API key, or "" */
-    const char *model_name;         /* as requests give it; "" = the server's own name */
-    uint32_t requests_max;          /* at the server at a time; 0 = what it says, or 64 */
-    uint32_t idle_ms;               /* longest silence of an answer that has begun */
-    bool accepts_shared;            /* the operator accepts that tenants share a cache */
-    void (*wake)(void *context);    /* events wait; called on the loop's thread */
+    const char *url; /* "http://HOST:PORT[/PREFIX]" */
+    /* Of the URL's host: names are looked up before the sandbox. The first that answers is used. */
+    const struct adapter_addresses *addresses;
+    const char *kind;       /* a name of kinds.def, or "auto" */
+    const char *key;        /* an API key, or "" */
+    const char *model_name; /* as requests give it; "" = the server's own name */
+    uint32_t requests_max;  /* at the server at a time; 0 = what it says, or 64 */
+    uint32_t idle_ms;       /* longest silence of an answer that has begun */
+    bool accepts_shared;    /* the operator accepts that tenants share a cache */
+    struct metrics *metrics;
+    void (*wake)(void *context); /* events wait; called on the loop's thread */
     void *wake_context;
 };
 

@@ -49,6 +49,7 @@ static void write_top_p(const struct engine_request *r, struct buffer *out)
     append_number(out, (double)r->sampling.top_p);
 }
 
+/* One that is off is written by adapter_body_write: kinds say it in different ways. */
 static void write_top_k(const struct engine_request *r, struct buffer *out)
 {
     buffer_printf(out, "%u", r->sampling.top_k);
@@ -182,15 +183,28 @@ static void write_documents(const struct engine_request *r, struct buffer *out)
     append_input(out, r->inputs.documents);
 }
 
-/* No kind honours these two yet. */
-static void write_logprobs(const struct engine_request *r, struct buffer *out)
+static void write_skip_special_tokens(const struct engine_request *r, struct buffer *out)
 {
-    buffer_append_text(out, r->want_logprobs ? "true" : "false");
+    buffer_append_text(out, r->shows_control ? "false" : "true");
 }
 
-static void write_echo(const struct engine_request *r, struct buffer *out)
+/* In chats it is a boolean beside "top_logprobs"; in completions it is their number. */
+static void write_logprobs(const struct engine_request *r, struct buffer *out)
 {
-    buffer_append_text(out, r->echo ? "true" : "false");
+    if (r->prompt_kind == ENGINE_PROMPT_CHAT)
+        buffer_append_text(out, "true");
+    else
+        buffer_printf(out, "%u", r->top_logprobs);
+}
+
+static void write_top_logprobs(const struct engine_request *r, struct buffer *out)
+{
+    buffer_printf(out, "%u", r->top_logprobs);
+}
+
+static void write_return_token_ids(const struct engine_request *r, struct buffer *out)
+{
+    buffer_append_text(out, r->wants_ids ? "true" : "false");
 }
 
 /* --- the body ------------------------------------------------------------------------------- */
@@ -221,21 +235,45 @@ static bool is_asked(const struct engine_request *r, enum adapter_field field)
     return false;
 }
 
+static enum status check_prompt(const struct adapter_kind *kind,
+                                const struct engine_request *request, bool accepts_shared)
+{
+    if (request->prompt_kind == ENGINE_PROMPT_TOKENS)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
+                   "Unsupported value: 'prompt' must be text: the engine that serves this model "
+                   "takes no token ids.");
+    if (kind->is_salted_in_chats && request->prompt_kind != ENGINE_PROMPT_CHAT && !accepts_shared)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
+                   "Unsupported parameter: 'prompt': the engine that serves this model keeps "
+                   "tenants apart in chats alone; use /v1/chat/completions.");
+    /* The prompt's text comes back from here; what the server thinks of it is not known. */
+    if (request->echo && request->want_logprobs)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "logprobs",
+                   "Unsupported value: 'logprobs' beside 'echo': the engine that serves this model "
+                   "gives none of a prompt.");
+    if (request->is_scored)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "max_tokens",
+                   "Unsupported value: 'max_tokens' must be at least 1 with the engine that serves "
+                   "this model.");
+    return STATUS_OK;
+}
+
 enum status adapter_body_check(const struct adapter_kind *kind,
-                               const struct engine_request *request)
+                               const struct engine_request *request, bool accepts_shared)
 {
     for (int i = 0; i < ADAPTER_FIELDS; i++) {
-        if (!kind->honours[i] && is_asked(request, (enum adapter_field)i))
+        if (kind->honours[i] == ADAPTER_REFUSES && is_asked(request, (enum adapter_field)i))
             FAIL_PARAM(STATUS_UNSUPPORTED, fields[i].name,
                        "Unsupported parameter: '%s' cannot be honoured by the engine that serves "
                        "this model.",
                        fields[i].name);
     }
-    if (request->prompt_kind == ENGINE_PROMPT_TOKENS)
-        FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
-                   "Unsupported value: 'prompt' must be text: the engine that serves this model "
-                   "takes no token ids.");
-    return STATUS_OK;
+    if (kind->formats_chats_alone && request->prompt_kind != ENGINE_PROMPT_CHAT &&
+        request->constraint.is_set)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "response_format",
+                   "Unsupported parameter: 'response_format' cannot be honoured in completions by "
+                   "the engine that serves this model.");
+    return check_prompt(kind, request, accepts_shared);
 }
 
 static void append_member(struct buffer *out, const char *name)
@@ -276,33 +314,53 @@ static void append_salt(struct buffer *out, const struct engine_domain *domain)
     buffer_append_char(out, '"');
 }
 
-void adapter_body_write(const struct adapter_kind *kind, const struct engine_request *request,
-                        uint32_t choice, const char *model, struct buffer *out)
+/* Writes a field as the kind wants it. */
+static void append_field(const struct adapter_kind *kind, enum adapter_field field,
+                         const struct engine_request *request, struct buffer *out)
 {
-    struct engine_request one = *request;
-    one.sampling.seed += choice;
-    buffer_append_text(out, "{\"model\":");
-    buffer_append_json_string(out, slice_of(model));
-    buffer_append_text(out, ",\"stream\":true");
-    if (request->prompt_kind == ENGINE_PROMPT_CHAT) {
-        append_member(out, "messages");
-        append_messages(out, request);
-    } else {
-        append_member(out, "prompt");
-        buffer_append_json_string(out, request->text);
-    }
+    append_member(out, fields[field].name);
+    if (field == ADAPTER_FIELD_response_format && kind->format != NULL &&
+        adapter_body_is_format(request))
+        kind->format(request, out);
+    else if (field == ADAPTER_FIELD_top_k && request->sampling.top_k == 0)
+        buffer_printf(out, "%d", kind->top_k_off);
+    else
+        fields[field].write(request, out);
+}
+
+static void append_fields(const struct adapter_kind *kind, const struct engine_request *request,
+                          struct buffer *out)
+{
     for (int i = 0; i < ADAPTER_FIELDS; i++) {
-        bool is_due = fields[i].when == ALWAYS || is_asked(&one, (enum adapter_field)i);
-        if (!kind->honours[i] || !is_due)
-            continue;
-        append_member(out, fields[i].name);
-        fields[i].write(&one, out);
+        const bool is_always = fields[i].when == ALWAYS && kind->honours[i] == ADAPTER_HONOURS;
+        if (kind->honours[i] != ADAPTER_REFUSES &&
+            (is_always || is_asked(request, (enum adapter_field)i)))
+            append_field(kind, (enum adapter_field)i, request, out);
     }
     for (const struct adapter_member *fixed = kind->fixed; fixed->name != NULL; fixed++) {
         append_member(out, fixed->name);
         buffer_append_text(out, fixed->json);
     }
-    if (kind->salts[0] != NULL) {
+}
+
+void adapter_body_write(const struct adapter_kind *kind, const struct engine_request *request,
+                        uint32_t choice, const char *model, struct buffer *out)
+{
+    struct engine_request one = *request;
+    const bool is_chat = request->prompt_kind == ENGINE_PROMPT_CHAT;
+    one.sampling.seed += choice;
+    if (one.top_logprobs < kind->top_logprobs_least)
+        one.top_logprobs = kind->top_logprobs_least;
+    buffer_append_text(out, "{\"model\":");
+    buffer_append_json_string(out, slice_of(model));
+    buffer_append_text(out, ",\"stream\":true");
+    append_member(out, is_chat ? "messages" : "prompt");
+    if (is_chat)
+        append_messages(out, request);
+    else
+        buffer_append_json_string(out, request->text);
+    append_fields(kind, &one, out);
+    if (kind->salts[0] != NULL && (is_chat || !kind->is_salted_in_chats)) {
         append_member(out, kind->salts[0]);
         append_salt(out, &request->domain);
     }

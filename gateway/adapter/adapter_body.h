@@ -14,9 +14,9 @@
 #include "gateway/adapter/adapter_kind.h"
 
 /* UNSUPPORTED, with the field as param, when the request asks for a field that the kind does not
- * honour. */
+ * honour, or would share a cache with other tenants and `accepts_shared` is not set. */
 enum status adapter_body_check(const struct adapter_kind *kind,
-                               const struct engine_request *request);
+                               const struct engine_request *request, bool accepts_shared);
 /* Appends the body for choice `choice` to `out`. The request must have passed the check. */
 void adapter_body_write(const struct adapter_kind *kind, const struct engine_request *request,
                         uint32_t choice, const char *model, struct buffer *out);

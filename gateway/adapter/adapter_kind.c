@@ -1,5 +1,7 @@
 #include "gateway/adapter/adapter_kind.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct adapter_kind *const kinds[] = {
@@ -57,4 +59,47 @@ uint32_t adapter_kind_number(const json_t *object, const char *name)
     const json_t *value = json_object_get(object, name);
     json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
     return number > 0 && number <= LIMIT_CONTEXT ? (uint32_t)number : 0;
+}
+
+/* The value behind a series' name and labels: "name 3.0", "name{model=\"a\"} 3.0". */
+static bool series_value(struct slice line, const char *name, double *out)
+{
+    char number[64];
+    const size_t length = strlen(name);
+    if (line.length <= length || memcmp(line.bytes, name, length) != 0)
+        return false;
+    size_t at = length;
+    if (line.bytes[at] == '{') { /* labels may quote anything but a line's end */
+        at = line.length;
+        while (at > length && line.bytes[at - 1] != '}')
+            at--;
+    }
+    if (at >= line.length || line.bytes[at] != ' ' || line.length - at >= sizeof number)
+        return false;
+    memcpy(number, line.bytes + at, line.length - at);
+    number[line.length - at] = '\0';
+    char *end = NULL;
+    *out = strtod(number, &end);
+    return end != number + 1 && isfinite(*out);
+}
+
+bool adapter_kind_series(struct slice text, const char *name, uint32_t *out)
+{
+    double sum = 0;
+    bool is_there = false;
+    while (text.length > 0) {
+        const char *end = memchr(text.bytes, '\n', text.length);
+        const size_t length = end != NULL ? (size_t)(end - text.bytes) : text.length;
+        double value = 0;
+        if (series_value((struct slice){text.bytes, length}, name, &value)) {
+            sum += value;
+            is_there = true;
+        }
+        const size_t taken = end != NULL ? length + 1 : length;
+        text = (struct slice){text.bytes + taken, text.length - taken};
+    }
+    if (!is_there || !(sum >= 0 && sum <= LIMIT_CONTEXT))
+        return false;
+    *out = (uint32_t)sum;
+    return true;
 }

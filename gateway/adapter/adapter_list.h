@@ -2,6 +2,7 @@
  * ADAPTER_LIST as the path of its kind_<kind>.def and includes this once.
  *
  *   HONOURS(field)       a field of adapter_fields.def that the server honours
+ *   WHEN_ASKED(field)    the same, but it is written only when a request asks for it
  *   FIXED(member, JSON)  a member that every request has
  *   SALT(member)         the member that separates caches; its value is 32 hex digits of the domain
  *
@@ -16,17 +17,20 @@
 #define ADAPTER_LIST "gateway/adapter/kind_openai.def"
 #endif
 
-#define HONOURS(field) [ADAPTER_FIELD_##field] = true,
+#define HONOURS(field)    [ADAPTER_FIELD_##field] = ADAPTER_HONOURS,
+#define WHEN_ASKED(field) [ADAPTER_FIELD_##field] = ADAPTER_WHEN_ASKED,
 #define FIXED(member, json)
 #define SALT(member)
-static const bool list_honours[ADAPTER_FIELDS] = {
+static const uint8_t list_honours[ADAPTER_FIELDS] = {
 #include ADAPTER_LIST
 };
 #undef HONOURS
+#undef WHEN_ASKED
 #undef FIXED
 #undef SALT
 
 #define HONOURS(field)
+#define WHEN_ASKED(field)
 #define FIXED(member, json) {member, json},
 #define SALT(member)
 static const struct adapter_member list_fixed[] = {
@@ -41,5 +45,6 @@ static const char *const list_salts[] = {
 #include ADAPTER_LIST
     NULL};
 #undef HONOURS
+#undef WHEN_ASKED
 #undef FIXED
 #undef SALT

@@ -32,6 +32,20 @@ static void llama_facts(const json_t *answer, struct adapter_facts *out)
     out->requests = adapter_kind_number(answer, "total_slots");
 }
 
+/* Slots that compute: [{"id":0,"is_processing":true,…},…] */
+static bool llama_gauge(struct slice answer, uint32_t *out)
+{
+    json_t *slots = json_loadb(answer.bytes, answer.length, 0, NULL);
+    const bool is_sound = json_is_array(slots);
+    size_t at;
+    const json_t *slot;
+    *out = 0;
+    json_array_foreach(slots, at, slot) *out +=
+        json_is_true(json_object_get(slot, "is_processing"));
+    json_decref(slots);
+    return is_sound;
+}
+
 const struct adapter_kind adapter_llama = {.name = "llama",
                                            .isolation = ADAPTER_UNCACHED,
                                            .path = "/props",
@@ -39,5 +53,8 @@ const struct adapter_kind adapter_llama = {.name = "llama",
                                            .fixed = list_fixed,
                                            .salts = list_salts,
                                            .has_counts = true,
+                                           .top_logprobs_least = 1,
                                            .counts = llama_counts,
-                                           .facts = llama_facts};
+                                           .facts = llama_facts,
+                                           .gauge_path = "/slots",
+                                           .gauge = llama_gauge};

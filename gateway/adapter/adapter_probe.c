@@ -31,94 +31,106 @@ static enum status ask(struct https_client *https, const struct adapter_probe *p
     return status;
 }
 
-static enum status find_kind(struct https_client *https, const struct adapter_probe *probe,
-                             const struct adapter_kind **out)
+/* Reads the name, the owner and the context of the server's first model. */
+static enum status read_model(const struct adapter_probe *probe, const json_t *answer, int code,
+                              struct adapter_facts *out, char owner[LIMIT_NAME_BYTES])
 {
-    if (strcmp(probe->kind, "auto") != 0) {
-        *out = adapter_kind_named(probe->kind);
-        if (*out == NULL)
-            FAIL(STATUS_INVALID, "--upstream-kind %s is not known: auto, %s", probe->kind,
-                 adapter_kind_names());
-        return STATUS_OK;
-    }
-    for (size_t i = 0; adapter_kind_at(i) != NULL; i++) {
-        json_t *answer = NULL;
-        int code = 0;
-        *out = adapter_kind_at(i);
-        if ((*out)->path[0] == '\0')
-            return STATUS_OK;
-        TRY(ask(https, probe, (*out)->path, &answer, &code));
-        bool is_this = answer != NULL;
-        json_decref(answer);
-        if (is_this)
-            return STATUS_OK;
-    }
+    const json_t *model = json_array_get(json_object_get(answer, "data"), 0);
+    const json_t *id = json_object_get(model, "id");
+    const char *owned_by = json_string_value(json_object_get(model, "owned_by"));
+    const size_t length = json_string_length(id);
+    if (code == 401 || code == 403)
+        FAIL(STATUS_UNAVAILABLE,
+             "the server at %s wants another API key: give it with --upstream-key-file",
+             probe->origin);
+    if (code != 200)
+        FAIL(STATUS_UNAVAILABLE, "the server at %s answers /v1/models with HTTP %d", probe->origin,
+             code);
+    if (!json_is_string(id) || length == 0 || length >= sizeof out->model ||
+        strlen(json_string_value(id)) != length)
+        FAIL(STATUS_PROTOCOL, "the server at %s does not say the name of its model", probe->origin);
+    memcpy(out->model, json_string_value(id), length + 1);
+    snprintf(owner, LIMIT_NAME_BYTES, "%s", owned_by != NULL ? owned_by : "");
+    out->context = adapter_kind_number(model, "max_model_len");
+    if (out->context == 0)
+        out->context = adapter_kind_number(json_object_get(model, "meta"), "n_ctx");
     return STATUS_OK;
 }
 
 static enum status find_model(struct https_client *https, const struct adapter_probe *probe,
-                              struct adapter_facts *out)
+                              struct adapter_facts *out, char owner[LIMIT_NAME_BYTES])
 {
     json_t *answer = NULL;
     int code = 0;
     TRY(ask(https, probe, "/v1/models", &answer, &code));
-    const json_t *model = json_array_get(json_object_get(answer, "data"), 0);
-    const json_t *id = json_object_get(model, "id");
-    const size_t length = json_string_length(id);
-    enum status status = STATUS_OK;
-    if (code == 401 || code == 403)
-        FAIL_OUT(STATUS_UNAVAILABLE,
-                 "the server at %s wants another API key: give it with --upstream-key-file",
-                 probe->origin);
-    if (code != 200)
-        FAIL_OUT(STATUS_UNAVAILABLE, "the server at %s answers /v1/models with HTTP %d",
-                 probe->origin, code);
-    if (!json_is_string(id) || length == 0 || length >= sizeof out->model ||
-        strlen(json_string_value(id)) != length)
-        FAIL_OUT(STATUS_PROTOCOL, "the server at %s does not say the name of its model",
-                 probe->origin);
-    memcpy(out->model, json_string_value(id), length + 1);
-    /* Other servers answer the path of vLLM too, and ignore a salt: only its own word proves it. */
-    const json_t *owner = json_object_get(model, "owned_by");
-    if (strcmp(probe->kind, "auto") == 0 && out->kind->owner != NULL &&
-        (!json_is_string(owner) || strcmp(json_string_value(owner), out->kind->owner) != 0))
-        out->kind = adapter_kind_named("openai");
-    out->context = adapter_kind_number(model, "max_model_len");
-    if (out->context == 0)
-        out->context = adapter_kind_number(json_object_get(model, "meta"), "n_ctx");
-out:
+    enum status status = read_model(probe, answer, code, out, owner);
     json_decref(answer);
     return status;
 }
 
-/* What only this kind says of itself. */
-static enum status find_more(struct https_client *https, const struct adapter_probe *probe,
-                             struct adapter_facts *out)
+/* Asks the path of a kind. `*is_this` is set when it answers as the kind does, and then the kind's
+ * facts are read. */
+static enum status try_kind(struct https_client *https, const struct adapter_probe *probe,
+                            const struct adapter_kind *kind, struct adapter_facts *out,
+                            bool *is_this)
 {
     json_t *answer = NULL;
     int code = 0;
+    TRY(ask(https, probe, kind->path, &answer, &code));
+    *is_this = answer != NULL;
+    if (answer != NULL && kind->facts != NULL)
+        kind->facts(answer, out);
+    json_decref(answer);
+    return STATUS_OK;
+}
+
+static enum status find_given(struct https_client *https, const struct adapter_probe *probe,
+                              struct adapter_facts *out)
+{
+    bool is_this = false;
+    out->kind = adapter_kind_named(probe->kind);
+    if (out->kind == NULL)
+        FAIL(STATUS_INVALID, "--upstream-kind %s is not known: auto, %s", probe->kind,
+             adapter_kind_names());
     if (out->kind->facts == NULL)
         return STATUS_OK;
-    TRY(ask(https, probe, out->kind->path, &answer, &code));
-    out->kind->facts(answer, out);
-    json_decref(answer);
+    return try_kind(https, probe, out->kind, out, &is_this);
+}
+
+/* Other servers answer the path of vLLM too, and ignore a salt. So a kind that has an owner is
+ * asked for only where the server's models have that owner. */
+static enum status find_kind(struct https_client *https, const struct adapter_probe *probe,
+                             const char *owner, struct adapter_facts *out)
+{
+    bool is_this = false;
+    if (strcmp(probe->kind, "auto") != 0)
+        return find_given(https, probe, out);
+    for (size_t i = 0; adapter_kind_at(i) != NULL && !is_this; i++) {
+        const struct adapter_kind *kind = adapter_kind_at(i);
+        if (kind->owner != NULL && strcmp(kind->owner, owner) != 0)
+            continue;
+        out->kind = kind;
+        if (kind->path[0] == '\0')
+            return STATUS_OK;
+        TRY(try_kind(https, probe, kind, out, &is_this));
+    }
     return STATUS_OK;
 }
 
 enum status adapter_probe_run(const struct adapter_probe *probe, struct adapter_facts *out)
 {
     struct https_client *https = NULL;
+    char owner[LIMIT_NAME_BYTES];
     const struct https_client_options options = {.url = probe->origin,
                                                  .timeout_ms = LIMIT_UPSTREAM_PROBE_MS,
                                                  .may_be_plain = true,
+                                                 .address = probe->address,
                                                  .answer_bytes = LIMIT_UPSTREAM_PROBE_BYTES};
     *out = (struct adapter_facts){0};
     TRY(https_client_open(&https, &options));
-    enum status status = find_kind(https, probe, &out->kind);
+    enum status status = find_model(https, probe, out, owner);
     if (status == STATUS_OK)
-        status = find_model(https, probe, out);
-    if (status == STATUS_OK)
-        status = find_more(https, probe, out);
+        status = find_kind(https, probe, owner, out);
     https_client_close(https);
     return status;
 }

@@ -8,13 +8,16 @@
  */
 #pragma once
 
+#include <sys/socket.h>
+
 #include "gateway/adapter/adapter_kind.h"
 
 struct adapter_probe {
-    const char *origin; /* "http://127.0.0.1:8000", without a path */
-    const char *prefix; /* path before "/v1/…", or "" */
-    const char *kind;   /* a name of kinds.def, or "auto" */
-    const char *key;    /* "authorization: Bearer …\r\n", or "" */
+    const char *origin; /* "http://localhost:8000", without a path; its host is the Host header */
+    const struct sockaddr *address; /* of that host */
+    const char *prefix;             /* path before "/v1/…", or "" */
+    const char *kind;               /* a name of kinds.def, or "auto" */
+    const char *key;                /* "authorization: Bearer …\r\n", or "" */
 };
 
 /* UNAVAILABLE when nobody answers, or with another code than 200; INVALID for a kind that does not

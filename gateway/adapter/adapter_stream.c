@@ -18,20 +18,52 @@ void adapter_stream_deinit(struct adapter_stream *stream)
     sse_reader_deinit(&stream->reader);
 }
 
-static void tell(struct adapter_stream *stream, enum source_channel channel, uint32_t call,
-                 const json_t *text)
+/* One choice of a frame while it is read: its texts, and the tokens that they consist of. */
+struct reading {
+    struct adapter_stream *stream;
+    struct adapter_pieces pieces;
+    struct adapter_piece piece;
+};
+
+/* Tells a text with the next token. A text of several tokens is told with the first of them, and
+ * tell_rest tells the others, without text. */
+static enum status tell(struct reading *reading, enum source_channel channel, uint32_t call,
+                        const json_t *text)
 {
-    struct adapter_part part = {channel, call, {json_string_value(text), json_string_length(text)}};
-    if (json_is_string(text) && part.text.length > 0)
+    struct adapter_stream *stream = reading->stream;
+    struct adapter_part part = {
+        channel, call, {json_string_value(text), json_string_length(text)}, NULL};
+    if (!json_is_string(text) || part.text.length == 0)
+        return STATUS_OK;
+    if (reading->pieces.at < reading->pieces.count) {
+        TRY(adapter_pieces_next(&reading->pieces, &reading->piece));
+        part.piece = &reading->piece;
+    }
+    stream->callbacks->part(stream->context, &part);
+    return STATUS_OK;
+}
+
+static enum status tell_rest(struct reading *reading)
+{
+    struct adapter_stream *stream = reading->stream;
+    while (reading->pieces.at < reading->pieces.count) {
+        const struct adapter_part part = {SOURCE_CONTENT, 0, {"", 0}, &reading->piece};
+        TRY(adapter_pieces_next(&reading->pieces, &reading->piece));
         stream->callbacks->part(stream->context, &part);
+    }
+    return STATUS_OK;
 }
 
 /* Pieces of calls: {"index":0,"id":…,"function":{"name":"f","arguments":"{…"}}. A call begins with
  * its name. */
-static enum status read_calls(struct adapter_stream *stream, const json_t *calls)
+static enum status read_calls(struct reading *reading, const json_t *calls)
 {
+    struct adapter_stream *stream = reading->stream;
     size_t at;
     const json_t *piece;
+    /* Earlier servers wrote one call without its array. It is better refused than lost. */
+    if (calls != NULL && !json_is_null(calls) && !json_is_array(calls))
+        FAIL(STATUS_PROTOCOL, "the engine's calls are no list");
     json_array_foreach(calls, at, piece)
     {
         const json_t *index = json_object_get(piece, "index");
@@ -44,9 +76,10 @@ static enum status read_calls(struct adapter_stream *stream, const json_t *calls
             if (!json_is_string(name) || json_string_length(name) == 0)
                 FAIL(STATUS_PROTOCOL, "a call of the engine has no name");
             stream->calls++;
-            tell(stream, SOURCE_CALL_NAME, (uint32_t)call, name);
+            TRY(tell(reading, SOURCE_CALL_NAME, (uint32_t)call, name));
         }
-        tell(stream, SOURCE_CALL_ARGUMENTS, (uint32_t)call, json_object_get(function, "arguments"));
+        TRY(tell(reading, SOURCE_CALL_ARGUMENTS, (uint32_t)call,
+                 json_object_get(function, "arguments")));
     }
     return STATUS_OK;
 }
@@ -54,7 +87,7 @@ static enum status read_calls(struct adapter_stream *stream, const json_t *calls
 static enum engine_finish finish_of(const json_t *word)
 {
     const struct slice text = {json_string_value(word), json_string_length(word)};
-    if (!json_is_string(word))
+    if (!json_is_string(word) || text.length == 0) /* some write "" for none */
         return ENGINE_FINISH_NONE;
     if (slice_is(text, "length"))
         return ENGINE_FINISH_LENGTH;
@@ -65,18 +98,23 @@ static enum engine_finish finish_of(const json_t *word)
 
 static enum status read_choice(struct adapter_stream *stream, const json_t *choice)
 {
+    struct reading reading; /* its piece has room for many bytes, and is filled when it is needed */
     const json_t *delta = json_object_get(choice, "delta");
     const json_t *reasoning = json_object_get(delta, "reasoning_content");
     enum engine_finish finish = finish_of(json_object_get(choice, "finish_reason"));
     if (!json_is_object(choice))
         FAIL(STATUS_PROTOCOL, "a choice of the engine is no object");
-    tell(stream, SOURCE_REASONING, 0,
-         json_is_string(reasoning) ? reasoning : json_object_get(delta, "reasoning"));
-    tell(stream, SOURCE_CONTENT, 0, json_object_get(delta, "content"));
-    tell(stream, SOURCE_CONTENT, 0, json_object_get(choice, "text"));
+    if (json_string_length(reasoning) == 0)
+        reasoning = json_object_get(delta, "reasoning");
+    reading.stream = stream;
+    TRY(adapter_pieces_find(&reading.pieces, choice));
+    TRY(tell(&reading, SOURCE_REASONING, 0, reasoning));
+    TRY(tell(&reading, SOURCE_CONTENT, 0, json_object_get(delta, "content")));
+    TRY(tell(&reading, SOURCE_CONTENT, 0, json_object_get(choice, "text")));
+    TRY(read_calls(&reading, json_object_get(delta, "tool_calls")));
     if (finish != ENGINE_FINISH_NONE)
         stream->finish = finish;
-    return read_calls(stream, json_object_get(delta, "tool_calls"));
+    return tell_rest(&reading);
 }
 
 static enum status read_frame(struct adapter_stream *stream, const json_t *frame)

@@ -17,13 +17,17 @@
 
 #include "engine/engine.h"
 #include "gateway/adapter/adapter_kind.h"
+#include "gateway/adapter/adapter_piece.h"
 #include "gateway/http/sse.h"
 #include "gateway/source/source.h"
 
 struct adapter_part {
     enum source_channel channel;
     uint32_t call;
-    struct slice text; /* valid during the callback */
+    struct slice text; /* valid during the callback; may be empty beside a piece */
+    /* The token, where its id or log-probability came; else NULL: the text is of one token or of
+     * several. Valid during the callback. */
+    const struct adapter_piece *piece;
 };
 
 struct adapter_stream_callbacks {

@@ -168,11 +168,7 @@ static enum status parse_relations(struct ask *ask)
     if (ask->prompt_count * ask->engine.choices > LIMIT_ANSWERS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be at most %d.",
                    LIMIT_ANSWERS);
-    if (ask->want_token_ids && ask->model.is_foreign)
-        FAIL_PARAM(
-            STATUS_UNSUPPORTED, "return_token_ids",
-            "Unsupported parameter: 'return_token_ids' cannot be honoured by the engine that "
-            "serves this model.");
+    ask->engine.wants_ids = ask->want_token_ids;
     ask->engine.service_class = service_class_lower(ask->engine.service_class, ask->priority);
     return STATUS_OK;
 }
@@ -204,8 +200,9 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
     };
     random_bytes(&ask->engine.sampling.seed, sizeof ask->engine.sampling.seed);
     ask->engine.tokens_max = dialect == ASK_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
-    /* A completion's prompt may name control tokens, so its answer names them too. */
-    ask->engine.shows_control = dialect == ASK_TEXT;
+    /* A completion's prompt may name control tokens, so its answer names them too. A foreign server
+     * leaves them out, unless it is asked and can show them. */
+    ask->engine.shows_control = dialect == ASK_TEXT && !model->is_foreign;
     enum status status = ask_json_parse(body, &ask->root);
     bool is_any_model =
         dialect == ASK_GENERATE && (json_object_get(ask->root, "model") == NULL ||

@@ -230,7 +230,7 @@ static enum status open_adapter(struct engine_process *process)
     const struct engine_http_options *given = process->options;
     const struct adapter_options options = {.loop = process->face.loop,
                                             .url = config->upstream,
-                                            .address = given->upstream_address,
+                                            .addresses = given->upstream_addresses,
                                             .kind = config->upstream_kind,
                                             .key = given->upstream_key,
                                             .model_name = config->model_name,
@@ -238,6 +238,7 @@ static enum status open_adapter(struct engine_process *process)
                                             .idle_ms =
                                                 (uint32_t)config->upstream_idle_timeout_s * 1000,
                                             .accepts_shared = config->upstream_shared_cache,
+                                            .metrics = process->face.metrics,
                                             .wake = face_wake,
                                             .wake_context = &process->face};
     return adapter_open(&process->face.source, &options);

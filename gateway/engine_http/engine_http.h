@@ -16,6 +16,7 @@
 
 enum { ENGINE_HTTP_PEERS = 4 };
 
+struct adapter_addresses;
 struct ranks;
 
 /* engine_http_run owns all descriptors. A descriptor is given when it was opened with rights that
@@ -28,7 +29,7 @@ struct engine_http_options {
     int model_descriptor;    /* file of config->model; -1 = open it */
     int template_descriptor; /* file of config->chat_template; 0 = open it */
     /* Of config->upstream, which needs it: looked up before this process lost that right. */
-    const struct sockaddr *upstream_address;
+    const struct adapter_addresses *upstream_addresses;
     const char *upstream_key; /* first line of config->upstream_key_file; "" = none */
     int state_descriptor;     /* directory of finals.ring; -1 = open config->data_dir */
     /* One for each of config->engines, borrowed; this process is rank 0. NULL = no other ranks. */

@@ -29,8 +29,7 @@
 
 /* What the engine knows of a foreign server before it is confined. */
 struct engine_upstream {
-    struct sockaddr_storage address;
-    uint16_t port; /* 0: there is none */
+    struct adapter_addresses addresses;
     char key[LIMIT_UPSTREAM_KEY_BYTES];
 };
 
@@ -253,7 +252,7 @@ static enum status engine_open_model(const char *path, int *out)
 /* Looks up the host of --upstream and reads its key, as long as this process may. */
 static enum status engine_open_upstream(const struct config *config, struct engine_upstream *out)
 {
-    TRY(adapter_address_find(config->upstream, config->upstream_plain, &out->address, &out->port));
+    TRY(adapter_address_find(config->upstream, config->upstream_plain, &out->addresses));
     out->key[0] = '\0';
     if (config->upstream_key_file[0] == '\0')
         return STATUS_OK;
@@ -406,13 +405,13 @@ static enum status engine_open_adapter(const struct serve_half_options *options,
     if (options->config->model[0] != '\0')
         FAIL(STATUS_INVALID, "--model and --upstream exclude each other: one of them answers");
     TRY(engine_open_upstream(options->config, upstream));
-    engine->upstream_address = (const struct sockaddr *)&upstream->address;
+    engine->upstream_addresses = &upstream->addresses;
     engine->upstream_key = upstream->key;
     sandbox_oom_score(ENGINE_OOM_SCORE);
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));
     places_add(&places, "/etc/ssl/openssl.cnf", SANDBOX_READ); /* its HTTP client reads it */
-    return engine_confine(options, &places, engine->state_descriptor, upstream->port);
+    return engine_confine(options, &places, engine->state_descriptor, upstream->addresses.port);
 }
 
 /* Opens everything that the engine needs, then confines it. Ranks are forked first: they inherit no

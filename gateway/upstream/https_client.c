@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -28,6 +29,7 @@ struct https_client {
     uint32_t timeout_ms;
     size_t answer_bytes;
     bool (*accepts)(const struct sockaddr *address);
+    const struct sockaddr *address;
     const atomic_bool *is_over;
     bool is_plain;
     SSL_CTX *context;
@@ -121,6 +123,7 @@ enum status https_client_open(struct https_client **out, const struct https_clie
     https->answer_bytes =
         options->answer_bytes != 0 ? options->answer_bytes : LIMIT_HTTPS_ANSWER_BYTES;
     https->accepts = options->accepts;
+    https->address = options->address;
     https->is_over = options->is_over;
     buffer_init(&https->input, https->answer_bytes + LIMIT_HEAD_BYTES);
     enum status status = open_url(https, options->url, options->may_be_plain);
@@ -277,8 +280,21 @@ static enum status connect_list(struct https_client *https, const struct addrinf
     return STATUS_OK;
 }
 
+/* Connects to the one address that the caller has given. */
+static enum status connect_given(struct https_client *https)
+{
+    struct addrinfo one = {.ai_family = https->address->sa_family,
+                           .ai_addr = (struct sockaddr *)(uintptr_t)https->address,
+                           .ai_addrlen = https->address->sa_family == AF_INET6
+                                             ? sizeof(struct sockaddr_in6)
+                                             : sizeof(struct sockaddr_in)};
+    return connect_list(https, &one);
+}
+
 static enum status connect_socket(struct https_client *https)
 {
+    if (https->address != NULL)
+        return connect_given(https);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     int found = getaddrinfo(https->host, https->port, &hints, &list);

@@ -32,6 +32,9 @@ struct https_client_options {
     size_t answer_bytes; /* largest answer; 0 = LIMIT_HTTPS_ANSWER_BYTES */
     /* Whether the client may connect to this address of the host; NULL = to any address. */
     bool (*accepts)(const struct sockaddr *address);
+    /* Where the host is, for a process that cannot look names up; NULL = the name is looked up. The
+     * client uses it at each call, so it must stay. */
+    const struct sockaddr *address;
     /* Another thread may set it: a call then ends within 200 ms, or after the look-up of the name.
      * NULL = nobody does. */
     const atomic_bool *is_over;

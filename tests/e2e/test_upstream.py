@@ -144,7 +144,12 @@ def test_answers_are_those_of_the_server_behind(front, behind, key):
     for path, body in (
         ("/v1/chat/completions", chat()),
         ("/v1/chat/completions", chat(stop=["three", "3"])),
+        ("/v1/chat/completions", chat(logprobs=True, top_logprobs=2)),
         ("/v1/completions", {"model": MODEL_NAME, "prompt": "One, two,", "max_tokens": 9, "temperature": 0}),
+        ("/v1/completions", {"model": MODEL_NAME, "prompt": "One, two,", "max_tokens": 9, "temperature": 0,
+                             "logprobs": 3}),
+        ("/v1/completions", {"model": MODEL_NAME, "prompt": "Eins, zwö,", "max_tokens": 9, "temperature": 0,
+                             "echo": True, "n": 2}),
         ("/v1/generate", {"prompt": "One, two,", "max_tokens": 9, "temperature": 0}),
     ):
         answers = []
@@ -233,10 +238,11 @@ def test_a_list_longer_than_the_window(front, key):
     ("path", "field", "more"),
     [
         ("/v1/chat/completions", "top_k", {"top_k": 3}),
-        ("/v1/chat/completions", "logprobs", {"logprobs": True}),
+        ("/v1/chat/completions", "skip_special_tokens", {"skip_special_tokens": False}),
         ("/v1/chat/completions", "return_token_ids", {"return_token_ids": True}),
         ("/v1/chat/completions", "structured_outputs", {"structured_outputs": {"regex": "a+"}}),
-        ("/v1/completions", "echo", {"echo": True}),
+        ("/v1/completions", "logprobs", {"echo": True, "logprobs": 1}),
+        ("/v1/completions", "max_tokens", {"echo": True, "max_tokens": 0}),
         ("/v1/completions", "prompt", {"prompt": [1, 2]}),
     ],
 )
@@ -333,6 +339,9 @@ def test_a_full_server_behind_makes_requests_wait_here(front, key):
         (("--upstream", "127.0.0.1:8000"), "no URL of a server"),
         (("--upstream", "https://127.0.0.1:8000"), "no URL of a server"),
         (("--upstream", "http://192.0.2.1:8000"), "--upstream-plain"),
+        (("--upstream", "http://127.0.0.1:8000/v1?key=1"), "has a query"),
+        (("--upstream", "http://127.0.0.1:8000", "--kv-memory", "1G"), "--kv-memory has no effect beside"),
+        (("--model", MODEL, "--upstream-kind", "vllm"), "--upstream-kind has no effect without"),
         (("--upstream", "http://127.0.0.1:8000", "--upstream-key-file", "/nowhere"), "/nowhere"),
     ],
 )

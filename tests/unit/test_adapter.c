@@ -24,6 +24,10 @@ struct server {
     const char *answer;  /* to requests for answers; NULL: hangs up */
     bool is_silent;      /* behind the answer it says nothing and waits for the client to leave */
     const char *models;  /* to /v1/models */
+    const char *slots;   /* to /slots; NULL: 501 */
+    char host[64];       /* of the last question */
+    _Atomic int props;   /* questions at /props so far */
+    _Atomic int looks;   /* questions at /slots so far */
     _Atomic int answers; /* requests for answers so far */
     _Atomic int left;    /* clients that left while it was silent */
 };
@@ -46,7 +50,7 @@ static void send_json(int fd, const char *json)
 
 static void serve_one(struct server *server, int fd)
 {
-    char bytes[16384];
+    char bytes[131072];
     size_t length = 0;
     const char *body = NULL;
     size_t wanted = 0;
@@ -60,10 +64,20 @@ static void serve_one(struct server *server, int fd)
         const char *field = strcasestr(bytes, "content-length: ");
         wanted = field != NULL ? strtoul(field + 16, NULL, 10) : 0;
     } while (body == NULL || length - (size_t)(body + 4 - bytes) < wanted);
+    const char *host = strcasestr(bytes, "\r\nhost: ");
+    if (host != NULL)
+        snprintf(server->host, sizeof server->host, "%.*s", (int)strcspn(host + 8, "\r"), host + 8);
     if (strncmp(bytes, "GET /props", 10) == 0) {
+        server->props++;
         send_json(fd, "{\"total_slots\":2,\"default_generation_settings\":{\"n_ctx\":512}}");
     } else if (strncmp(bytes, "GET /v1/models", 14) == 0) {
         send_json(fd, server->models);
+    } else if (strncmp(bytes, "GET /slots", 10) == 0 && server->slots != NULL) {
+        send_json(fd, server->slots);
+        server->looks++;
+    } else if (strncmp(bytes, "GET /slots", 10) == 0) {
+        server->looks++;
+        send_all(fd, "HTTP/1.1 501 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     } else if (strncmp(bytes, "POST /v1/", 9) == 0) {
         server->answers++;
         if (server->answer != NULL)
@@ -120,6 +134,11 @@ struct run {
     struct engine_report report;
     struct error_note note;
     enum engine_event_kind last;
+    struct metrics *metrics;
+    struct adapter_addresses addresses;
+    const char *path;     /* of the URL behind host and port; NULL: "/v1" */
+    const char *host;     /* of the URL; NULL: 127.0.0.1 */
+    struct buffer pieces; /* "id:bytes:logprob[top=logprob]@offset " of each token that is known */
     uint32_t starts, tokens, ends;
     uint32_t so_far; /* of the last event: the edge ends a stream whose count goes back */
     bool is_estimated;
@@ -127,6 +146,18 @@ struct run {
     uint32_t cancels_at; /* tokens; 0 = never */
     bool is_posted;
 };
+
+static void run_piece(struct run *run, const struct source_event *event)
+{
+    if (event->is_bare)
+        return;
+    buffer_printf(&run->pieces, "%u:%.*s:%g[", event->engine.token, (int)event->bytes.length,
+                  event->bytes.bytes, (double)event->engine.logprob);
+    for (uint32_t i = 0; i < event->engine.top_count; i++)
+        buffer_printf(&run->pieces, "%.*s=%g ", (int)event->top_bytes[i].length,
+                      event->top_bytes[i].bytes, (double)event->engine.top[i].logprob);
+    buffer_printf(&run->pieces, "]@%llu ", (unsigned long long)event->engine.text_offset);
+}
 
 static void run_pump(void *context)
 {
@@ -139,7 +170,12 @@ static void run_pump(void *context)
         run->so_far = event.engine.tokens_so_far;
         run->starts += event.engine.kind == ENGINE_EVENT_START;
         run->ends += event.engine.kind == ENGINE_EVENT_CHOICE_END;
+        if (event.engine.kind == ENGINE_EVENT_PROMPT) {
+            assert_true(event.is_bare);
+            buffer_append_slice(&run->text, event.engine.text);
+        }
         if (event.engine.kind == ENGINE_EVENT_TOKEN) {
+            run_piece(run, &event);
             run->tokens++;
             buffer_append_slice(&run->text, event.engine.text);
             if (run->acknowledges)
@@ -156,6 +192,20 @@ static void run_pump(void *context)
     }
 }
 
+static void turn_over(void *context)
+{
+    loop_stop(((struct run *)context)->loop);
+}
+
+/* Runs the loop for so long. */
+static void run_turn(struct run *run, uint32_t ms)
+{
+    struct loop_timer *timer = loop_timer_create(run->loop, turn_over, run);
+    loop_timer_arm(timer, ms);
+    loop_run(run->loop);
+    loop_timer_destroy(timer);
+}
+
 static void run_wake(void *context)
 {
     struct run *run = context;
@@ -167,11 +217,16 @@ static void run_wake(void *context)
 static enum status run_open(struct run *run, const char *kind, bool accepts_shared)
 {
     char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/v1", ntohs(run->server.address.sin_port));
+    snprintf(url, sizeof url, "http://%s:%u%s", run->host != NULL ? run->host : "127.0.0.1",
+             ntohs(run->server.address.sin_port), run->path != NULL ? run->path : "/v1");
+    if (run->addresses.count == 0) {
+        memcpy(run->addresses.list, &run->server.address, sizeof run->server.address);
+        run->addresses.count = 1;
+    }
     const struct adapter_options options = {.loop = run->loop,
                                             .url = url,
-                                            .address =
-                                                (const struct sockaddr *)&run->server.address,
+                                            .addresses = &run->addresses,
+                                            .metrics = run->metrics,
                                             .kind = kind,
                                             .key = "secret",
                                             .model_name = "",
@@ -187,7 +242,9 @@ static void run_init(struct run *run)
     *run = (struct run){.acknowledges = true};
     server_start(&run->server);
     assert_int_equal(loop_create(&run->loop), STATUS_OK);
+    assert_int_equal(metrics_create(&run->metrics), STATUS_OK);
     buffer_init(&run->text, 1 << 20);
+    buffer_init(&run->pieces, 1 << 20);
 }
 
 static void run_deinit(struct run *run)
@@ -196,7 +253,9 @@ static void run_deinit(struct run *run)
         run->source->ops->close(run->source);
     server_stop(&run->server);
     loop_destroy(run->loop);
+    metrics_destroy(run->metrics);
     buffer_deinit(&run->text);
+    buffer_deinit(&run->pieces);
 }
 
 static struct engine_request chat(void)
@@ -210,12 +269,11 @@ static struct engine_request chat(void)
                                    .sampling = {.temperature = 1, .top_p = 1}};
 }
 
-/* Runs one request against a server that answers so. */
-static void run_answer(struct run *run, const char *answer, bool is_silent, uint32_t cancels_at,
-                       int64_t deadline_ms)
+/* Runs a request against a server that answers so. */
+static void run_asked(struct run *run, struct engine_request request, const char *answer,
+                      bool is_silent, uint32_t cancels_at, int64_t deadline_ms)
 {
     engine_request_id id;
-    struct engine_request request = chat();
     run_init(run);
     run->server.answer = answer;
     run->server.is_silent = is_silent;
@@ -226,6 +284,13 @@ static void run_answer(struct run *run, const char *answer, bool is_silent, uint
     assert_int_equal(run->source->ops->submit(run->source, &request, &id), STATUS_OK);
     loop_run(run->loop);
     buffer_append_char(&run->text, '\0');
+    buffer_append_char(&run->pieces, '\0');
+}
+
+static void run_answer(struct run *run, const char *answer, bool is_silent, uint32_t cancels_at,
+                       int64_t deadline_ms)
+{
+    run_asked(run, chat(), answer, is_silent, cancels_at, deadline_ms);
 }
 
 static void test_facts(void **state)
@@ -235,7 +300,8 @@ static void test_facts(void **state)
     struct engine_info info;
     run_init(&run);
     assert_int_equal(run_open(&run, "none", false), STATUS_INVALID);
-    assert_non_null(strstr(status_note()->message, "vllm, llama, openai"));
+    assert_non_null(
+        strstr(status_note()->message, "vllm, trtllm, sglang, llama, ollama, tgi, openai"));
     assert_int_equal(run_open(&run, "openai", false), STATUS_FORBIDDEN);
     assert_int_equal(run_open(&run, "openai", true), STATUS_OK);
     run.source->ops->close(run.source);
@@ -244,6 +310,7 @@ static void test_facts(void **state)
     assert_string_equal(info.model_name, "small");
     assert_string_equal(info.isa, "llama");
     assert_int_equal(info.context, 512);
+    assert_int_equal(run.server.props, 1); /* asked once, for its kind and its facts */
     run.source->ops->close(run.source);
     run.source = NULL;
     static const char *const broken[] = {"{}",
@@ -365,7 +432,9 @@ static void test_ends_from_here(void **state)
         server_stop(&run.server);
         assert_int_equal(run.server.left, 1);
         loop_destroy(run.loop);
+        metrics_destroy(run.metrics);
         buffer_deinit(&run.text);
+        buffer_deinit(&run.pieces);
     }
 }
 
@@ -426,6 +495,153 @@ static void test_the_window(void **state)
     run_deinit(&run); /* with both under way */
 }
 
+/* The name of the URL is asked for by its name, at the first of its addresses that answers. */
+static void test_a_name_with_two_addresses(void **state)
+{
+    (void)state;
+    struct run run;
+    char host[64];
+    run_init(&run);
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6,
+                               .sin6_port = run.server.address.sin_port,
+                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    memcpy(&run.addresses.list[0], &six, sizeof six); /* nobody listens there */
+    memcpy(&run.addresses.list[1], &run.server.address, sizeof run.server.address);
+    run.addresses.count = 2;
+    run.host = "localhost";
+    assert_int_equal(run_open(&run, "auto", false), STATUS_OK);
+    snprintf(host, sizeof host, "localhost:%u", ntohs(run.server.address.sin_port));
+    assert_string_equal(run.server.host, host);
+    run.server.answer = SSE_HEAD TOKEN("H", 1) END;
+    engine_request_id id;
+    const struct engine_request request = chat();
+    assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_OK);
+    loop_run(run.loop);
+    assert_int_equal(run.report.completion_tokens, 3);
+    assert_string_equal(run.server.host, host);
+    run_deinit(&run);
+}
+
+static void test_a_query(void **state)
+{
+    (void)state;
+    struct run run;
+    run_init(&run);
+    run.path = "/v1?key=1";
+    assert_int_equal(run_open(&run, "auto", false), STATUS_INVALID);
+    assert_non_null(strstr(status_note()->message, "query"));
+    run_deinit(&run);
+}
+
+/* What a server computes for a client that has left takes a place until the server says that it
+ * does not compute it any more. */
+static void test_ghosts(void **state)
+{
+    (void)state;
+    static const char busy[] = "[{\"is_processing\":true},{\"is_processing\":true}]";
+    struct run run;
+    engine_request_id id;
+    struct engine_request request = chat();
+    run_init(&run);
+    run.server.slots = busy;
+    run.server.answer = SSE_HEAD TOKEN("H", 1);
+    run.server.is_silent = true;
+    assert_int_equal(run_open(&run, "auto", false), STATUS_OK); /* two places */
+    for (int i = 0; i < 2; i++) {
+        run.cancels_at = run.tokens + 1;
+        assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_OK);
+        loop_run(run.loop);
+        assert_int_equal(run.report.finish, ENGINE_FINISH_CANCELLED);
+    }
+    run.cancels_at = 0;
+    assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_BUSY);
+    for (int i = 0; i < 200 && run.server.looks < 2; i++)
+        run_turn(&run, 20);
+    assert_true(run.server.looks >= 2); /* it goes on asking */
+    assert_int_equal(run.source->ops->submit(run.source, &request, &id), STATUS_BUSY);
+    run.server.slots = "[{\"is_processing\":false},{\"is_processing\":false}]";
+    enum status status = STATUS_BUSY;
+    run.server.is_silent = false;
+    run.server.answer = SSE_HEAD TOKEN("H", 1) END;
+    for (int i = 0; i < 200 && status == STATUS_BUSY; i++) {
+        run_turn(&run, 20);
+        status = run.source->ops->submit(run.source, &request, &id);
+    }
+    assert_int_equal(status, STATUS_OK);
+    run.so_far = 0;
+    loop_run(run.loop);
+    assert_int_equal(run.report.finish, ENGINE_FINISH_STOP);
+    run_deinit(&run);
+}
+
+/* A server that does not tell what it computes is not waited for. */
+static void test_ghosts_without_a_gauge(void **state)
+{
+    (void)state;
+    struct run run;
+    engine_request_id id;
+    struct engine_request request = chat();
+    run_init(&run);
+    run.server.answer = SSE_HEAD TOKEN("H", 1);
+    run.server.is_silent = true;
+    assert_int_equal(run_open(&run, "auto", false), STATUS_OK);
+    for (int i = 0; i < 4; i++) {
+        enum status status = STATUS_BUSY;
+        run.cancels_at = run.tokens + 1;
+        for (int wait = 0; wait < 200 && status == STATUS_BUSY; wait++) {
+            run_turn(&run, 20);
+            status = run.source->ops->submit(run.source, &request, &id);
+        }
+        assert_int_equal(status, STATUS_OK);
+        loop_run(run.loop);
+    }
+    assert_int_equal(run.server.looks, 1); /* asked once, never again */
+    run_deinit(&run);
+}
+
+#define PIECES(text, content)                                                                      \
+    "data: {\"choices\":[{\"delta\":{\"content\":\"" text                                          \
+    "\"},\"logprobs\":{\"content\":[" content                                                      \
+    "]}}],\"timings\":{\"cache_n\":0,\"prompt_n\":5,\"predicted_n\":3}}\n\n"
+
+static void test_log_probabilities(void **state)
+{
+    (void)state;
+    struct run run;
+    struct engine_request request = chat();
+    request.want_logprobs = true;
+    request.top_logprobs = 1; /* the server tells two */
+    run_asked(&run, request,
+              SSE_HEAD PIECES("Hi", "{\"token\":\"H\",\"logprob\":-0.5,\"bytes\":[72],"
+                                    "\"top_logprobs\":[{\"token\":\"H\",\"logprob\":-0.5},"
+                                    "{\"token\":\"J\",\"logprob\":-2}]},"
+                                    "{\"token\":\"i\",\"logprob\":-1e300,\"top_logprobs\":[]}") END,
+              false, 0, 0);
+    assert_string_equal(run.text.bytes, "Hi");
+    assert_string_equal(run.pieces.bytes, "0:H:-0.5[H=-0.5 ]@0 0:i:-9999[]@1 ");
+    assert_int_equal(run.report.completion_tokens, 3);
+    run_deinit(&run);
+}
+
+/* The prompt comes back from here, character by character whole. */
+static void test_echo(void **state)
+{
+    (void)state;
+    struct run run;
+    char prompt[50001] = "";
+    for (size_t i = 0; i < sizeof prompt - 1; i += 2)
+        memcpy(prompt + i, "\xc3\xa9", 2);
+    struct engine_request request = chat();
+    request.prompt_kind = ENGINE_PROMPT_TEXT;
+    request.text = slice_of(prompt);
+    request.echo = true;
+    run_asked(&run, request, SSE_HEAD TOKEN("H", 1) END, false, 0, 0);
+    assert_int_equal(strlen(run.text.bytes), sizeof prompt);
+    assert_memory_equal(run.text.bytes, prompt, sizeof prompt - 1);
+    assert_int_equal(run.text.bytes[sizeof prompt - 1], 'H');
+    run_deinit(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_facts),
@@ -437,6 +653,12 @@ int main(void)
                                        cmocka_unit_test(test_cuts),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_ends_from_here),
-                                       cmocka_unit_test(test_the_window)};
+                                       cmocka_unit_test(test_the_window),
+                                       cmocka_unit_test(test_a_name_with_two_addresses),
+                                       cmocka_unit_test(test_a_query),
+                                       cmocka_unit_test(test_ghosts),
+                                       cmocka_unit_test(test_ghosts_without_a_gauge),
+                                       cmocka_unit_test(test_log_probabilities),
+                                       cmocka_unit_test(test_echo)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static json_t *written(const char *kind, const struct engine_request *request, u
 {
     struct buffer out;
     buffer_init(&out, 1 << 20);
-    assert_int_equal(adapter_body_check(adapter_kind_named(kind), request), STATUS_OK);
+    assert_int_equal(adapter_body_check(adapter_kind_named(kind), request, false), STATUS_OK);
     adapter_body_write(adapter_kind_named(kind), request, choice, "m\"x", &out);
     assert_int_equal(out.status, STATUS_OK);
     json_t *body = json_loadb(out.bytes, out.length, JSON_REJECT_DUPLICATES, NULL);
@@ -96,6 +96,31 @@ static void test_fields(void **state)
     json_decref(body);
 }
 
+/* Chats and completions ask for log-probabilities in different words. */
+static void test_log_probabilities(void **state)
+{
+    (void)state;
+    struct engine_request request = plain();
+    request.want_logprobs = request.wants_ids = request.shows_control = true;
+    json_t *body = written("vllm", &request, 0);
+    assert_member(body, "logprobs", "true");
+    assert_member(body, "top_logprobs", "0");
+    assert_member(body, "return_token_ids", "true");
+    assert_member(body, "skip_special_tokens", "false");
+    json_decref(body);
+    request = plain();
+    request.want_logprobs = true;
+    body = written("llama", &request, 0);
+    assert_member(body, "top_logprobs", "1"); /* with none it tells nothing at all */
+    json_decref(body);
+    request.prompt_kind = ENGINE_PROMPT_TEXT;
+    request.top_logprobs = 4;
+    body = written("llama", &request, 0);
+    assert_member(body, "logprobs", "4");
+    assert_null(json_object_get(body, "top_logprobs"));
+    json_decref(body);
+}
+
 /* The salt is the domain's; a request without one shares with nobody. */
 static void test_salts(void **state)
 {
@@ -121,7 +146,8 @@ static void test_salts(void **state)
 static void assert_refused(const char *kind, const struct engine_request *request,
                            const char *param)
 {
-    assert_int_equal(adapter_body_check(adapter_kind_named(kind), request), STATUS_UNSUPPORTED);
+    assert_int_equal(adapter_body_check(adapter_kind_named(kind), request, false),
+                     STATUS_UNSUPPORTED);
     assert_string_equal(status_note()->param, param);
     assert_non_null(strstr(status_note()->message, param));
 }
@@ -133,8 +159,18 @@ static void test_refusals(void **state)
     request.sampling.top_k = 5;
     assert_refused("openai", &request, "top_k");
     request = plain();
+    request.shows_control = true;
+    assert_refused("llama", &request, "skip_special_tokens");
+    request = plain();
+    request.wants_ids = true;
+    assert_refused("llama", &request, "return_token_ids");
+    request = plain();
+    request.prompt_kind = ENGINE_PROMPT_TEXT;
+    request.echo = request.is_scored = true;
+    assert_refused("vllm", &request, "max_tokens");
+    request.is_scored = false;
     request.want_logprobs = true;
-    assert_refused("llama", &request, "logprobs");
+    assert_refused("vllm", &request, "logprobs");
     request = plain();
     request.constraint =
         (struct engine_constraint){.is_set = true, .kind = CONSTRAINT_LARK, .source = {"x", 1}};
@@ -150,6 +186,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_chat), cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_log_probabilities),
                                        cmocka_unit_test(test_salts),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
