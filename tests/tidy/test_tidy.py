@@ -22,7 +22,7 @@ TOP_LEVEL = set(ROOMS) | {
 
 # What other rooms may include of a room; the order of rooms and folders is test_layers.py's.
 FRONT_DOORS = {
-    "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
+    "config/config.h", "config/config_effect.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/kernels_experts.h", "kernels/kernels_draw.h", "kernels/kernels_step.h",
     "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/limits/quota.h", "auth/limits/quota_limits.h",
     "auth/limits/quota_limits.def", "auth/limits/quota_limits_key.h", "auth/ledger/ledger.h",
@@ -90,6 +90,11 @@ TESTED_ELSEWHERE = {
     "gateway/adapter/adapter_llama.c": "tests/unit/test_adapter_stream.c, by recorded streams; tests/e2e/test_upstream.py",
     "gateway/adapter/adapter_openai.c": "tests/unit/test_adapter_stream.c, by recorded streams; tests/e2e/test_upstream.py",
     "gateway/adapter/adapter_vllm.c": "tests/unit/test_adapter_stream.c, by recorded streams",
+    "gateway/adapter/adapter_sglang.c": "tests/unit/test_adapter_stream.c and tests/e2e/test_upstream_kinds.py",
+    "gateway/adapter/adapter_trtllm.c": "tests/unit/test_adapter_stream.c and tests/e2e/test_upstream_kinds.py",
+    "gateway/adapter/adapter_tgi.c": "tests/unit/test_adapter_stream.c and tests/e2e/test_upstream_kinds.py",
+    "gateway/adapter/adapter_ollama.c": "tests/unit/test_adapter_stream.c and tests/e2e/test_upstream_kinds.py",
+    "gateway/adapter/adapter_ghosts.c": "tests/unit/test_adapter.c, with a server that has a gauge and one without",
     "gateway/adapter/adapter_probe.c": "tests/unit/test_adapter.c and tests/e2e/test_upstream.py",
     "gateway/source/source_fleet.c": "tests/unit/test_face.c, and every end-to-end test",
     "gateway/serve/admin_key.c": "tests/e2e/test_admin_scopes.py",

@@ -89,9 +89,44 @@ static void test_facts(void **state)
     json_decref(answer);
 }
 
+static void test_gauges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *answer;
+        bool is_told;
+        uint32_t count;
+    } rows[] = {
+        {"llama", "[{\"is_processing\":true},{\"is_processing\":false},{}]", true, 1},
+        {"llama", "{\"error\":1}", false, 0},
+        {"vllm",
+         "# HELP vllm:num_requests_running x\nvllm:num_requests_running{engine=\"0\",m=\"a} b\"} "
+         "3.0\n"
+         "vllm:num_requests_running{engine=\"1\"} 2.0\nvllm:num_requests_waiting{engine=\"0\"} "
+         "1.0\n"
+         "vllm:num_requests_running_total 99\n",
+         true, 6},
+        {"vllm", "vllm:num_requests_running 3.0\n", false, 0},
+        {"vllm", "vllm:num_requests_running NaN\nvllm:num_requests_waiting -1\n", false, 0},
+        {"sglang", "{\"aggregate\":{\"total_running_reqs\":3,\"total_waiting_reqs\":2}}", true, 5},
+        {"sglang", "{\"aggregate\":{\"total_running_reqs\":-3,\"total_waiting_reqs\":2}}", false,
+         0},
+        {"sglang", "<html>", false, 0},
+        {"trtllm", "trtllm_num_requests_running 3.0\ntrtllm_num_requests_waiting 0\n", true, 3},
+        {"tgi", "tgi_batch_current_size 4\ntgi_queue_size 1", true, 5},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t count = 0;
+        const struct adapter_kind *kind = adapter_kind_named(rows[i].kind);
+        assert_int_equal(kind->gauge(slice_of(rows[i].answer), &count), rows[i].is_told);
+        if (rows[i].is_told)
+            assert_int_equal(count, rows[i].count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_counts),
-                                       cmocka_unit_test(test_facts)};
+                                       cmocka_unit_test(test_facts), cmocka_unit_test(test_gauges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* adapter_stream: streams of each kind, in any pieces. Those of llama.cpp were recorded from a
- * server (0c1e570, SmolLM2-135M) and shortened; those of vLLM are written in the form of its
- * version 0.32. */
+/* adapter_stream: streams of each kind, in any pieces. Those in files are of tests/adapter. Those
+ * of llama.cpp were recorded from a server (0c1e570, SmolLM2-135M) and shortened; those of vLLM are
+ * written in the form of its version 0.32. */
 #include "gateway/adapter/adapter_stream.h"
 
 #include "config/base/limits_upstream.h"
@@ -34,7 +34,7 @@ static void on_frame(void *context)
 static const struct adapter_stream_callbacks callbacks = {on_part, on_frame};
 
 static const struct {
-    const char *kind, *stream, *heard;
+    const char *kind, *stream, *heard; /* a stream without a space is the name of a file */
     enum engine_finish finish;
     int64_t prompt, cached, completion;
 } streams[] = {
@@ -70,12 +70,42 @@ static const struct {
      "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\"}],\"usage\":null}\n\n"
      "data: [DONE]\n\ndata: ignored\n\n",
      "c: Paris|", ENGINE_FINISH_STOP, -1, -1, -1},
+    {"vllm", "vllm_chat", "r:Hm|c:One|c: two|", ENGINE_FINISH_STOP, 9, 0, 4},
+    {"sglang", "sglang_chat", "r:Hm,|r: so|c:Caf\xc3\xa9|", ENGINE_FINISH_STOP, 14, 8, 6},
+    {"sglang", "sglang_tools", "n0:weather|a0:{\"city\": |a0:\"Oslo\"}|", ENGINE_FINISH_STOP, 14, 8,
+     6},
+    {"trtllm", "trtllm_chat", "r:Hm|c:New York|c: is|c:.|", ENGINE_FINISH_LENGTH, 21, 0, 5},
+    {"trtllm", "trtllm_tools", "n0:weather|a0:{\"city\":|a0:\"Oslo\"}|", ENGINE_FINISH_STOP, 21, 0,
+     5},
+    {"tgi", "tgi_chat", "c:Deep|c: learning|c: n\xc3\xa9|", ENGINE_FINISH_STOP, 17, -1, 4},
+    {"tgi", "tgi_tools", "n0:weather|a0:{|a0:\"city\":|a0:\"Oslo\"}|", ENGINE_FINISH_STOP, 17, -1,
+     4},
+    {"tgi", "tgi_text", "c: two|c:,|c: three|", ENGINE_FINISH_LENGTH, -1, -1, 3},
+    {"ollama", "ollama_chat", "r:Hm|r:.|c:Hel|c:lo|", ENGINE_FINISH_STOP, 11, -1, 9},
+    {"ollama", "ollama_tools", "n0:weather|a0:{\"city\":\"Oslo\"}|", ENGINE_FINISH_STOP, 11, -1, 9},
 };
 
-/* Feeds a stream in pieces that end at the two places. */
-static void feed(size_t row, size_t first, size_t second)
+/* Reads the stream of a row. The caller frees it. */
+static char *stream_of(size_t row)
 {
-    const struct slice whole = slice_of(streams[row].stream);
+    char path[128];
+    const char *stream = streams[row].stream;
+    if (strchr(stream, ' ') != NULL)
+        return strdup(stream);
+    snprintf(path, sizeof path, "tests/adapter/%s.sse", stream);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        fail_msg("%s: run the test in the root of the source", path);
+    char *bytes = calloc(1, 1 << 16);
+    assert_true(fread(bytes, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return bytes;
+}
+
+/* Feeds a stream in pieces that end at the two places. */
+static void feed(size_t row, const char *bytes, size_t first, size_t second)
+{
+    const struct slice whole = slice_of(bytes);
     const size_t ends[] = {first, second, whole.length};
     struct heard heard = {.frames = 0};
     struct adapter_stream stream;
@@ -100,11 +130,13 @@ static void test_streams_in_any_pieces(void **state)
 {
     (void)state;
     for (size_t row = 0; row < sizeof streams / sizeof streams[0]; row++) {
-        const size_t length = strlen(streams[row].stream);
+        char *bytes = stream_of(row);
+        const size_t length = strlen(bytes);
         for (size_t first = 0; first <= length; first++) {
-            feed(row, first, first);
-            feed(row, first, first + (length - first) / 2);
+            feed(row, bytes, first, first);
+            feed(row, bytes, first, first + (length - first) / 2);
         }
+        free(bytes);
     }
 }
 
@@ -129,6 +161,24 @@ static void test_broken(void **state)
          STATUS_PROTOCOL},
         {"data: {\"choices\":[{\"delta\":{\"content\":7}}]}\n\n", STATUS_OK},
         {"data: {\"a\":1,\"a\":2}\n\n", STATUS_PROTOCOL},
+        {"data: "
+         "{\"choices\":[{\"delta\":{\"tool_calls\":{\"index\":0,\"function\":{\"name\":\"f\"}}}}"
+         "]}\n\n",
+         STATUS_PROTOCOL},
+        {"data: {\"choices\":[{\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1}]},"
+         "\"token_ids\":[1,2]}]}\n\n",
+         STATUS_PROTOCOL},
+        {"data: {\"choices\":[{\"logprobs\":{\"content\":[{\"token\":7,\"logprob\":-1}]}}]}\n\n",
+         STATUS_PROTOCOL},
+        {"data: "
+         "{\"choices\":[{\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":\"x\"}]}}]}\n\n",
+         STATUS_PROTOCOL},
+        {"data: "
+         "{\"choices\":[{\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":"
+         "[256]}]}}]}\n\n",
+         STATUS_PROTOCOL},
+        {"data: {\"choices\":[{\"token_ids\":[-1]}]}\n\n", STATUS_PROTOCOL},
+        {"data: {\"choices\":[{\"delta\":{\"content\":\"\xc3\"}}]}\n\n", STATUS_PROTOCOL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct heard heard = {.frames = 0};
