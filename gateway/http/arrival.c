@@ -370,10 +370,33 @@ void arrival_h1_next(struct request_connection *connection, size_t skip)
 
 /* --- the hook -------------------------------------------------------------------------------- */
 
+void arrival_read(struct request_connection *connection, h2o_socket_cb reader, const char *error)
+{
+    struct arrival *arrival = connection->arrival;
+    struct arrival_input *in = &connection->arriving;
+    h2o_socket_t *socket = connection->socket;
+    arrival->reading = connection;
+    reader(socket, error);
+    if (arrival->reading != connection)
+        return;
+    arrival->reading = NULL;
+    /* The request is whole, or the connection ends. */
+    if (!h2o_socket_is_reading(socket) && !in->is_h2_held)
+        return;
+    fit_encrypted(socket);
+    if (in->is_http2) {
+        fit(&socket->input);
+        arrival->book_h2(connection);
+        return;
+    }
+    if (!in->is_serving)
+        h1_grow(connection);
+    arrival_h1_book(connection);
+}
+
 static void on_read(h2o_socket_t *socket, const char *error)
 {
     struct request_connection *connection = socket->on_close.data;
-    struct arrival *arrival = connection->arrival;
     struct arrival_input *in = &connection->arriving;
     socket->_cb.read = in->read;
     bool is_arriving = error == NULL && !in->is_http2 && !in->is_serving && !connection->is_dead;
@@ -381,22 +404,7 @@ static void on_read(h2o_socket_t *socket, const char *error)
         h1_look(connection, socket->input, 0);
     else if (is_arriving && in->is_unproved)
         h1_look_again(connection, socket->input);
-    arrival->reading = connection;
-    in->read(socket, error);
-    if (arrival->reading != connection)
-        return;
-    arrival->reading = NULL;
-    if (!h2o_socket_is_reading(socket)) /* the request is whole, or the connection ends */
-        return;
-    fit_encrypted(socket);
-    if (in->is_http2) {
-        fit(&socket->input);
-        connection->arrival->book_h2(connection);
-        return;
-    }
-    if (!in->is_serving)
-        h1_grow(connection);
-    arrival_h1_book(connection);
+    arrival_read(connection, in->read, error);
 }
 
 void arrival_record(void *transport)

@@ -24,7 +24,19 @@
 #include "gateway/http/listener_claim.h"
 
 struct request_connection;
+
+/* What HTTP/2 connections of a listener may read in a turn of the loop (h2_turns). */
+struct arrival_turns {
+    struct loop *loop;
+    struct loop_timer *timer;
+    h2o_context_t *h2o;
+    uint64_t turn; /* in which frames were read last */
+    uint32_t work; /* what was read in it */
+    uint32_t held; /* connections that wait, at most */
+};
+
 struct arrival {
+    struct arrival_turns turns;
     struct door_share strangers;
     struct door_share known;
     enum listener_claim (*claim)(void *context, const struct listener_head *head,
@@ -53,6 +65,10 @@ void arrival_end(struct request_connection *connection);
 
 /* For tls_client_hook.record. */
 void arrival_record(void *transport);
+
+/* Lets libh2o's `reader` read what the connection has sent, and books its memory. The connection may
+ * be gone when it returns. */
+void arrival_read(struct request_connection *connection, h2o_socket_cb reader, const char *error);
 
 /* HTTP/1: the handshake is over; bytes of a request may have come already. */
 void arrival_h1_begin(struct request_connection *connection);

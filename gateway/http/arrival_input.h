@@ -46,6 +46,10 @@ struct arrival_input {
     arrival_frame_reader h2_expect; /* libh2o's reader of frames, which ours calls */
     arrival_frame_reader h2_preface;
     struct h2_fields h2_fields;     /* of the head that is arriving */
+    uint64_t h2_turn;               /* the turn of the loop in which frames were read last */
+    uint32_t h2_turn_work;          /* what was read in it (h2_turns) */
+    bool is_h2_held;                /* it is not read until one of the next turns */
+    h2o_socket_cb h2_reader;        /* libh2o's reader, while it is held */
     uint32_t h2_cuts[ARRIVAL_CUTS]; /* the last streams that are over and whose body was cut off */
     uint32_t h2_cut_count;
     uint32_t h2_trailers_of;   /* the stream whose trailers go on in the next frame; 0 = none */

@@ -80,6 +80,10 @@ void door_metrics_init(struct door_metrics *door, struct metrics *registry, cons
         init_clients(door, registry, listener);
     door->handshakes_failed = init_one(registry, METRIC_COUNTER, "banyan_handshakes_failed_total",
                                        "TLS handshakes that failed.", listener, NULL);
+    door->held =
+        init_one(registry, METRIC_COUNTER, "banyan_connections_held_total",
+                 "Times that an HTTP/2 connection had sent more than one turn of the loop reads.",
+                 listener, NULL);
     door->connections = init_one(registry, METRIC_GAUGE, "banyan_connections",
                                  "Open connections of clients.", listener, NULL);
     door->unfinished_bytes =
@@ -116,6 +120,11 @@ void door_metrics_upload_refused(struct door_metrics *door, enum door_upload why
 void door_metrics_handshake_failed(struct door_metrics *door)
 {
     count(door->handshakes_failed);
+}
+
+void door_metrics_held(struct door_metrics *door)
+{
+    count(door->held);
 }
 
 void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason)

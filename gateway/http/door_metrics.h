@@ -48,6 +48,7 @@ struct door_metrics {
     struct metric *paused[DOOR_PAUSE_COUNT];
     struct metric *uploads[DOOR_UPLOAD_COUNT];
     struct metric *handshakes_failed;
+    struct metric *held;
     struct metric *clients[TLS_CLIENT_REASONS]; /* [reason]; the first counts valid certificates */
     struct metric *connections;
     struct metric *unfinished_bytes;
@@ -62,6 +63,8 @@ void door_metrics_killed(struct door_metrics *door, enum door_kill why);
 void door_metrics_paused(struct door_metrics *door, enum door_pause why);
 void door_metrics_upload_refused(struct door_metrics *door, enum door_upload why);
 void door_metrics_handshake_failed(struct door_metrics *door);
+/* An HTTP/2 connection waits for the next turn of the loop, with frames that have come. */
+void door_metrics_held(struct door_metrics *door);
 /* A client certificate was judged. */
 void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason);
 /* Sets the gauges: open connections, and bytes of requests that are not whole. */

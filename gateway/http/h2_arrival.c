@@ -4,6 +4,7 @@
 #include "config/base/limits.h"
 #include "config/base/limits_door.h"
 #include "gateway/http/arrival.h"
+#include "gateway/http/h2_turns.h"
 #include "gateway/http/request_h2o.h"
 
 enum {
@@ -423,20 +424,24 @@ static void frame_look(struct request_connection *connection, h2o_http2_conn_t *
         look(connection, conn, stream);
 }
 
-/* Whether the head to which the frame belongs has more fields than a head may have, so far. A frame
- * that is wrong in another way is left to libh2o. */
-static bool head_has_too_many(struct request_connection *connection, const struct frame_head *frame,
+/* Counts the frame as work of this turn. Returns whether the head to which it belongs has more
+ * fields than a head may have, so far. A frame that is wrong in another way is left to libh2o. */
+static bool head_has_too_many(h2o_http2_conn_t *conn, const struct frame_head *frame,
                               const uint8_t *bytes)
 {
+    struct request_connection *connection = conn->sock->on_close.data;
     struct h2_fields *fields = &connection->arriving.h2_fields;
     h2o_http2_headers_payload_t part;
     const char *error = NULL;
-    if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS)
+    bool begins = frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS;
+    bool is_head = begins || frame->type == H2O_HTTP2_FRAME_TYPE_CONTINUATION;
+    if (begins)
         *fields = (struct h2_fields){0};
-    else if (frame->type != H2O_HTTP2_FRAME_TYPE_CONTINUATION)
-        return false;
-    return head_part(frame, bytes, &part, &error) == 0 &&
-           !h2_fields_count(fields, part.headers, part.headers_len, LIMIT_H2_FIELDS);
+    uint32_t before = fields->count;
+    bool fits = !is_head || head_part(frame, bytes, &part, &error) != 0 ||
+                h2_fields_count(fields, part.headers, part.headers_len, LIMIT_H2_FIELDS);
+    h2_turns_spend(conn, fields->count - before, begins);
+    return !fits;
 }
 
 static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t length,
@@ -446,7 +451,9 @@ static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t len
     struct arrival_input *in = &connection->arriving;
     struct frame_head frame;
     bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
-    if (is_whole && head_has_too_many(connection, &frame, bytes)) {
+    if (is_whole && !h2_turns_admit(conn))
+        return H2O_HTTP2_ERROR_INCOMPLETE;
+    if (is_whole && head_has_too_many(conn, &frame, bytes)) {
         *error = "the head has too many fields";
         return H2O_HTTP2_ERROR_ENHANCE_YOUR_CALM;
     }

@@ -17,6 +17,10 @@
  *     ours from before the handshake on.
  *   - A socket's reader is `_cb.read`, called after all bytes of one read are decoded. HTTP/1 sets
  *     it again for each request. HTTP/2 reads frames through `_read_expect`.
+ *   - A reader that is stopped outside of its own call is called all the same when bytes of this
+ *     turn wait for it. Readers stop only themselves, or sockets between two turns.
+ *   - A connection of HTTP/2 leaves the context's list when it is freed. Its socket may live on
+ *     while TLS says goodbye.
  *   - A buffer is doubled when it is full, is never made smaller, and is freed when it is empty.
  *   - HTTP/1 copies a head that announces a body out of the input; the body follows the head in the
  *     input. A reader of a body keeps offsets, not pointers.

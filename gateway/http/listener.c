@@ -21,6 +21,7 @@
 #include "gateway/http/door_metrics.h"
 #include "gateway/http/h2_arrival.h"
 #include "gateway/http/h2_sweep.h"
+#include "gateway/http/h2_turns.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
@@ -230,6 +231,12 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
              : is_late    ? DOOR_KILLED_SLOW_BODY
                           : DOOR_KILLED_UNFINISHED_BODIES,
              view->streams_opened, view->body_bytes);
+}
+
+static void on_turn(void *context)
+{
+    struct listener *listener = context;
+    h2_turns_go_on(&listener->arrival);
 }
 
 /* Books the memory of HTTP/1 connections. It is needed for sockets without TLS, which have no
@@ -650,6 +657,10 @@ enum status listener_open(struct listener **out, const struct listener_options *
         options->arrival_ms_max != 0 ? options->arrival_ms_max : LIMIT_ARRIVAL_MS;
     listener->accept_again = loop_timer_create(options->loop, on_accept_again, listener);
     listener->sweep_timer = loop_timer_create(options->loop, on_sweep, listener);
+    listener->arrival.turns =
+        (struct arrival_turns){.loop = options->loop,
+                               .timer = loop_timer_create(options->loop, on_turn, listener),
+                               .h2o = &listener->context};
     open_h2o(listener, options);
     listener->socket = h2o_evloop_socket_create(loop_h2o(options->loop), options->descriptor,
                                                 H2O_SOCKET_FLAG_DONT_READ);
@@ -713,6 +724,7 @@ void listener_close(struct listener *listener)
         loop_h2o_turn(loop, 10);
     loop_timer_destroy(listener->accept_again);
     loop_timer_destroy(listener->sweep_timer);
+    loop_timer_destroy(listener->arrival.turns.timer);
     if (listener->connections_open > 0) {
         /* libh2o still uses these connections, so their memory is leaked rather than freed. */
         LOG(LOG_WARN, "connections_left", LOG_TEXT("listener", listener->name),

@@ -38,6 +38,7 @@ struct loop {
     h2o_evloop_t *evloop;
     struct timer_heap timers;
     size_t timer_count; /* created, armed or not: the heap has room for all */
+    uint64_t turns;     /* that have begun */
     pthread_mutex_t mutex;
     struct loop_message *first; /* under mutex */
     struct loop_message *last;  /* under mutex */
@@ -182,6 +183,7 @@ void loop_h2o_forgive_clock(struct loop *loop)
 
 void loop_h2o_turn(struct loop *loop, uint32_t wait_ms)
 {
+    loop->turns++;
     run_timers(loop);
     /* h2o_evloop_run frees closed sockets before it completes writes. Writes that began outside
      * libh2o's callbacks, on such sockets, must be completed first. */
@@ -327,4 +329,9 @@ int64_t loop_now_us(struct loop *loop)
 h2o_loop_t *loop_h2o(struct loop *loop)
 {
     return loop->evloop;
+}
+
+uint64_t loop_h2o_turns(const struct loop *loop)
+{
+    return loop->turns;
 }

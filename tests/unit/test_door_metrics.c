@@ -23,6 +23,7 @@ static void test_series(void **state)
         for (int i = 0; i <= why; i++)
             door_metrics_paused(&door, (enum door_pause)why);
     door_metrics_handshake_failed(&door);
+    door_metrics_held(&door);
     door_metrics_set(&door, 7, 4096);
     struct buffer out;
     buffer_init(&out, 1 << 20);
@@ -38,6 +39,8 @@ static void test_series(void **state)
         "banyan_accept_pauses_total{listener=\"public\",why=\"descriptors\"} 2\n",
         "banyan_handshakes_failed_total{listener=\"public\"} 1\n",
         "banyan_handshakes_failed_total{listener=\"admin\"} 0\n",
+        "banyan_connections_held_total{listener=\"public\"} 1\n",
+        "banyan_connections_held_total{listener=\"admin\"} 0\n",
         "banyan_connections{listener=\"public\"} 7\n",
         "banyan_unfinished_request_bytes{listener=\"public\"} 4096\n",
     };
@@ -58,6 +61,7 @@ static void test_no_registry(void **state)
     door_metrics_killed(&door, DOOR_KILLED_RESETS);
     door_metrics_paused(&door, DOOR_PAUSED_HANDSHAKES);
     door_metrics_handshake_failed(&door);
+    door_metrics_held(&door);
     door_metrics_set(&door, 1, 1);
     assert_null(door.connections);
     assert_string_equal(door_metrics_kill_name(DOOR_KILLED_SLOW_BODY), "slow_body");

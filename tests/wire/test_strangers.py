@@ -18,7 +18,8 @@ import pytest
 
 from conftest import Server
 from wire_kit import (
-    CONTINUATION, DATA, END_STREAM, HEADERS, PING, SETTINGS, Closed, Door, frame, httpx,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Closed, Door,
+    frame, httpx,
 )  # fmt: skip
 
 MIB = 1024 * 1024
@@ -175,6 +176,23 @@ def h2_many_headers(door, source):
     return wire
 
 
+def h2_whole_heads(door, source, fields=0):
+    """Heads of whole requests, a hundred at once until the attack is over, each with so many more
+    fields of one byte. The answers are read."""
+    wire = door.h2(source=source, timeout=5, window=2**30)
+    first = wire.block([*h2_fields(), ("x-a", "b")])
+    wire.send(frame(HEADERS, END_STREAM | END_HEADERS, wire.stream(), first))
+    block = wire.block(h2_fields()) + b"\xbe" * fields
+    while not door.is_over.is_set():
+        streams = [wire.stream() for _ in range(100)]
+        wire.send(b"".join(frame(HEADERS, END_STREAM | END_HEADERS, at, block) for at in streams))
+        ended = 0
+        while ended < len(streams):
+            kind, flags, _, _ = wire.frame()
+            ended += kind == RST_STREAM or (kind in (HEADERS, DATA) and flags & END_STREAM)
+    return wire
+
+
 def h2_head_without_end(door, source):
     wire = door.h2(source=source, timeout=5)
     wire.send(frame(HEADERS, END_STREAM, 1, wire.block(h2_fields())))
@@ -229,6 +247,8 @@ ATTACKS = {
     ),
     "h2 streams of one byte": h2_many_streams,
     "h2 many headers": h2_many_headers,
+    "h2 whole heads": h2_whole_heads,
+    "h2 whole large heads": lambda door, source: h2_whole_heads(door, source, fields=200),
     "h2 head without end": h2_head_without_end,
     "h2 pings": h2_pings,
     "h2 settings": h2_settings,
