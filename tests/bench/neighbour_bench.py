@@ -9,17 +9,22 @@ neighbour streams answers of 48 tokens to prompts of 32, one after the other. A 
 neighbour's tokens a second after its first token (median of its streams), its time to the first
 token (p99), and the tokens a second of all.
 
-  alone      nobody else
-  ordinary   64 sequences: 8 requests of n = 8, temperature 1
-  top_k      the same with top_k 49,000 and top_p 0.999999
-  filters    the same with top_k 10,000, top_p 0.3 and temperature 2, the most expensive known
-  fields     the same with 300 biases, penalties, 20 log-probabilities and four stop strings of 256
-             bytes
-  long64     64 sequences of 150 to 1,750 tokens
-  long128    128 of them
-  old64, old128   the same with --shared-step-ms 0: all decodes in every step
+  alone       nobody else
+  ordinary    64 sequences: 8 requests of n = 8, temperature 1
+  top_k       the same with top_k 49,000 and top_p 0.999999
+  filters     the same with top_k 10,000, top_p 0.3 and temperature 2, the most expensive known
+  fields      the same with 300 biases, penalties, 20 log-probabilities and four stop strings of 256
+              bytes
+  ordinary64  64 sequences of 32 to 432 tokens, a request each
+  long64      64 sequences of 150 to 1,750 tokens, a request each
+  ordinary128, long128   128 of them
+  old64, old128   long64 and long128 with --shared-step-ms 0: all decodes in every step
 
-Cases of a round share a server where their options are the same. Times need a quiet machine.
+Cases of a round share a server where their options are the same. At the end comes a line for each
+case that has as many ordinary requests beside it: medians over the rounds of what the neighbour got
+beside the case ÷ what it got beside those ordinary requests of the same round. Bounds: at least 0.8
+for the tokens a second, at most 1.5 for the time to the first token. It exits with 1 when a ratio
+misses its bound. Times need a quiet machine.
 """
 
 import argparse
@@ -36,6 +41,7 @@ from priority_bench import Client, ms, p99
 ANSWER = 48
 MANY = {"n": 8, "temperature": 1, "max_tokens": 400, "prompt_tokens": 32}
 LONG = {"n": 1, "temperature": 0, "max_tokens": 1600, "prompt_tokens": 150}
+SHORT = {"n": 1, "temperature": 1, "max_tokens": 400, "prompt_tokens": 32}
 FIELDS = {
     "logprobs": 5, "presence_penalty": 0.5, "frequency_penalty": 0.1,
     "logit_bias": {str(i): -0.5 for i in range(100, 400)},
@@ -48,11 +54,20 @@ CASES = {
     "top_k": (8, {**MANY, "top_k": 49000, "top_p": 0.999999}, ()),
     "filters": (8, {**MANY, "top_k": 10000, "top_p": 0.3, "temperature": 2}, ()),
     "fields": (8, {**MANY, **FIELDS}, ()),
+    "ordinary64": (64, SHORT, ()),
     "long64": (64, LONG, ()),
+    "ordinary128": (128, SHORT, ()),
     "long128": (128, LONG, ()),
     "old64": (64, LONG, ("--shared-step-ms", "0")),
     "old128": (128, LONG, ("--shared-step-ms", "0")),
 }
+# As many ordinary requests as the case has. The old cases show what there was before, and are bound
+# to nothing.
+BESIDE = {
+    "top_k": "ordinary", "filters": "ordinary", "fields": "ordinary", "long64": "ordinary64",
+    "long128": "ordinary128",
+}  # fmt: skip
+PROMISED_RATE, PROMISED_FIRST = 0.8, 1.5
 
 
 class Streams(Client):
@@ -120,11 +135,15 @@ class Heavy:
 
 
 class NeighbourBench(Bench):
+    def __init__(self, args):
+        super().__init__(args)
+        self.found = {}  # (case, round): the neighbour's tokens a second, and its first token's p99
+
     @staticmethod
     def generated(server):
         return server.engine_stats()["tokens_generated"]
 
-    def case(self, name, server):
+    def case(self, name, server, number):
         count, fields, _ = CASES[name]
         sequences = count * fields.get("n", 1)
         keys = [server.tenant(f"{name}-{who}-{self.random.randrange(10**9)}")[1] for who in ("heavy", "light")]
@@ -142,17 +161,36 @@ class NeighbourBench(Bench):
                 rates.append(rate)
             total = (self.generated(server) - before) / (time.perf_counter() - begin)
         conftest.wait_until(lambda: server.engine_stats()["requests"] == 0, 120, "an idle engine")
+        self.found[name, number] = statistics.median(rates), p99(first)
         self.report(
             name, neighbour_tokens_s=round(statistics.median(rates), 1), first_token_p99_ms=ms(p99(first)),
             first_token_median_ms=ms(statistics.median(first)), streams=len(rates), all_tokens_s=round(total),
         )  # fmt: skip
 
-    def run(self, names):
+    def run(self, names, number):
         for options in dict.fromkeys(CASES[name][2] for name in names):
             with self.server(*MANY_CONNECTIONS, *options, *self.args.options.split()) as server:
                 for name in names:
                     if CASES[name][2] == options:
-                        self.case(name, server)
+                        self.case(name, server, number)
+
+    def ratios(self, names):
+        for name in names:
+            base = BESIDE.get(name)
+            if base not in names:
+                continue
+            pairs = [
+                (self.found[name, i], self.found[base, i]) for i in range(self.args.rounds)
+            ]
+            rate, first = (
+                statistics.median(case[part] / ordinary[part] for case, ordinary in pairs)
+                for part in (0, 1)
+            )
+            self.report(
+                f"{name} / {base}", rate >= PROMISED_RATE and first <= PROMISED_FIRST,
+                rate_ratio=round(rate, 3), first_ratio=round(first, 3), rounds=len(pairs),
+                bounds=[PROMISED_RATE, PROMISED_FIRST],
+            )  # fmt: skip
 
 
 def main():
@@ -165,8 +203,11 @@ def main():
     parser.add_argument("--options", default="")
     args = parser.parse_args()
     bench = NeighbourBench(args)
-    for _ in range(args.rounds):
-        bench.run(args.only.split(","))
+    names = args.only.split(",")
+    for number in range(args.rounds):
+        bench.run(names, number)
+    bench.ratios(names)
+    sys.exit(1 if bench.failed else 0)
 
 
 if __name__ == "__main__":
