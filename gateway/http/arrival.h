@@ -66,8 +66,8 @@ void arrival_end(struct request_connection *connection);
 /* For tls_client_hook.record. */
 void arrival_record(void *transport);
 
-/* Lets libh2o's `reader` read what the connection has sent, and books its memory. The connection may
- * be gone when it returns. */
+/* Lets libh2o's `reader` read what the connection has sent, and books its memory. The connection
+ * may be gone when it returns. */
 void arrival_read(struct request_connection *connection, h2o_socket_cb reader, const char *error);
 
 /* HTTP/1: the handshake is over; bytes of a request may have come already. */
