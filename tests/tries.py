@@ -10,7 +10,8 @@ all are over, runs each once more, alone, and it counts when it passes then. The
 a sanitizer or a failed assertion of the product spoke at the first, nor when so many fell that luck is
 no explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME".
 `history` keeps who needed a second try or failed in the last runs, and names the tests that needed one in
-two of them: such a test is mended or removed.
+two of them: such a test is mended or removed. It also prints what each part has taken ($BANYAN_SCRATCH/spent,
+lines "NAME USER SYSTEM WALL" in seconds; tests/run adds the builds).
 """
 
 import collections
@@ -18,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -36,6 +38,7 @@ LOGS = pathlib.Path("build/logs")
 SCRATCH = pathlib.Path(os.environ.get("BANYAN_SCRATCH", "/tmp"))
 FELL = SCRATCH / "fell"  # a line of JSON for each that has a second try: what again() is told
 SECOND = SCRATCH / "second"
+SPENT = SCRATCH / "spent"
 
 
 def run(command, log):
@@ -70,8 +73,8 @@ def tally(name, passed, fell, hopeless, alone):
         if is_over:
             lines.append(f"failed {name}/{test}")
         else:
-            binary = os.environ.get("BANYAN_BINARY", "")
-            kept.append(json.dumps([name, test, alone(test), {"BANYAN_BINARY": binary}]))
+            given = {key: os.environ.get(key, "") for key in ("BANYAN_BINARY", "BANYAN_TEST_MODEL")}
+            kept.append(json.dumps([name, test, alone(test), given]))
     append(os.environ.get("BANYAN_TALLY", os.devnull), lines)
     append(FELL, kept)
     return 1 if fell else 0
@@ -96,6 +99,19 @@ def again():
     return 0 if all(line.startswith("second") for line in lines) else 1
 
 
+def spent():
+    """Prints what each part has taken of the processors; {part: [processor seconds, wall seconds]}."""
+    parts = {}
+    for line in SPENT.read_text().splitlines() if SPENT.exists() else ():
+        name, user, system, wall = line.split()
+        parts[name] = [round(float(user) + float(system), 1), round(float(wall), 1)]
+    print("processor s   wall s  part")
+    for name, (processor, wall) in parts.items():
+        print(f"{processor:11.1f} {wall:8.1f}  {name}")
+    print(f"{sum(processor for processor, _ in parts.values()):11.1f}           together")
+    return parts
+
+
 def history():
     """Adds this run to the file of the last runs, and tells who needs second tries again and again."""
     folder = pathlib.Path(os.environ.get("BANYAN_CACHE", pathlib.Path.home() / ".cache/banyan"))
@@ -107,6 +123,7 @@ def history():
         "ended": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "second": [what for kind, what in words if kind == "second"],
         "failed": [what for kind, what in words if kind == "failed"],
+        "spent": spent(),
     }))  # fmt: skip
     runs = runs[-HISTORY_RUNS:]
     path.with_suffix(".part").write_text("".join(f"{run}\n" for run in runs))
@@ -178,6 +195,21 @@ def pytest(name, *arguments):
     return result
 
 
-if __name__ == "__main__":
+def suite(command, name, *arguments):
+    """What is left behind, like a server that a killed test has started, is not counted."""
+    began = time.monotonic()
+    code = command(name, *arguments)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    append(SPENT, [f"{name} {used.ru_utime:.1f} {used.ru_stime:.1f} {time.monotonic() - began:.1f}"])
+    return code
+
+
+def main(what, *arguments):
     LOGS.mkdir(parents=True, exist_ok=True)
-    sys.exit({"ctest": ctest, "pytest": pytest, "again": again, "history": history}[sys.argv[1]](*sys.argv[2:]))
+    if what in ("again", "history"):
+        return {"again": again, "history": history}[what]()
+    return suite({"ctest": ctest, "pytest": pytest}[what], *arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -157,6 +157,7 @@ def test_what_the_sanitizer_says(tmp_path):
     assert seen["compute-sanitizer racecheck: finds"]["is_met"] is None  # refused, not well
 
 
+@pytest.mark.long
 def test_dry_run(tmp_path):
     build = ROOT / "build/release"
     assert (build / "gpu_bench_simt").exists(), "build the release preset first"
@@ -186,6 +187,7 @@ def dry(folder, **more):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_only_the_wanted_parts(tmp_path):
     check = dry(tmp_path, CHECK_ONLY="parity,errors")
     words = check.communicate(timeout=300)[0]
@@ -209,6 +211,7 @@ def look(folder):
     return len(before)
 
 
+@pytest.mark.long
 def test_a_check_that_is_killed_leaves_the_parts_before(tmp_path):
     """Stopped at ten random moments of a dry run, which is what a kill would leave on the disk; then killed."""
     check = dry(tmp_path)

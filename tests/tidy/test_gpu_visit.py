@@ -298,6 +298,7 @@ def dry(call, folder, **more):
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.all  # programs that the dry check has run before
 def test_dry_visits(tmp_path):
     """All of the second; of the first, which is tests/gpu/check, and of the third a part."""
     report = dry("1", tmp_path / "1", CHECK_ONLY="errors")
