@@ -93,6 +93,25 @@ static regex_node_id with_point(struct schema *schema, regex_node_id parts)
                      regex_and(pool, parts, digits(schema, 1, PARTS)));
 }
 
+/* A value as it is written, at least 0. */
+struct plain {
+    char text[SCHEMA_DECIMAL_BYTES];
+    size_t whole;      /* digits before the point */
+    size_t part_at;    /* where those behind it begin */
+    size_t part_count; /* of these; the last one is not 0 */
+};
+
+static struct plain plain_of(schema_decimal value)
+{
+    struct plain plain = {.whole = 0};
+    const size_t length = schema_decimal_write(value, plain.text);
+    while (plain.whole < length && plain.text[plain.whole] != '.')
+        plain.whole++;
+    plain.part_at = plain.whole < length ? plain.whole + 1 : length;
+    plain.part_count = length - plain.part_at;
+    return plain;
+}
+
 /* Plain texts without a sign whose value is above `value`, or at least that. */
 static regex_node_id above(struct schema *schema, schema_decimal value, bool is_open)
 {
@@ -101,36 +120,89 @@ static regex_node_id above(struct schema *schema, schema_decimal value, bool is_
         return schema->text->plain_magnitude;
     if (value >= SCHEMA_DECIMAL_MOST / 10)
         return REGEX_NONE;
-    char text[SCHEMA_DECIMAL_BYTES];
-    size_t length = schema_decimal_write(value, text);
-    size_t whole = 0;
-    while (whole < length && text[whole] != '.')
-        whole++;
-    size_t parts = whole < length ? length - whole - 1 : 0;
+    const struct plain plain = plain_of(value);
     regex_node_id any_parts =
         regex_or(pool, REGEX_EMPTY, with_point(schema, digits(schema, 0, PARTS)));
-    regex_node_id greater = regex_cat(pool, whole_above(schema, text, whole), any_parts);
-    regex_node_id behind =
-        with_point(schema, parts_above(schema, text + whole + 1, parts, is_open));
-    if (parts == 0 && !is_open)
+    regex_node_id greater =
+        regex_cat(pool, whole_above(schema, plain.text, plain.whole), any_parts);
+    regex_node_id behind = with_point(
+        schema, parts_above(schema, plain.text + plain.part_at, plain.part_count, is_open));
+    if (plain.part_count == 0 && !is_open)
         behind = regex_or(pool, behind, REGEX_EMPTY);
-    regex_node_id same = regex_text(pool, (struct slice){text, whole});
+    regex_node_id same = regex_text(pool, (struct slice){plain.text, plain.whole});
     return regex_or(pool, greater, regex_cat(pool, same, behind));
 }
 
+/* Integers without a sign that are less than the one of these digits. */
+static regex_node_id whole_below(struct schema *schema, const char *value, size_t length)
+{
+    struct regex_pool *pool = schema->regexes;
+    regex_node_id result = REGEX_NONE;
+    if (length > 1)
+        result = regex_or(pool, schema->text->zero,
+                          regex_cat(pool, schema_text_digits(schema, 1, 9),
+                                    digits(schema, 0, (uint32_t)length - 2)));
+    for (size_t i = 0; i < length; i++) {
+        int first = i == 0 && length > 1 ? 1 : 0;
+        if (value[i] - '0' <= first)
+            continue;
+        regex_node_id same = regex_text(pool, (struct slice){value, i});
+        regex_node_id less = schema_text_digits(schema, first, value[i] - '0' - 1);
+        uint32_t rest = (uint32_t)(length - i - 1);
+        result = regex_or(pool, result,
+                          schema_text_cat3(schema, same, less, digits(schema, rest, rest)));
+    }
+    return result;
+}
+
+/* The digits behind the point, as many as PARTS or fewer, of fractions below the one of these
+ * digits, of which the last is not 0, or of at most it. */
+static regex_node_id parts_below(struct schema *schema, const char *parts, size_t count,
+                                 bool is_open)
+{
+    struct regex_pool *pool = schema->regexes;
+    uint32_t rest = (uint32_t)(PARTS - count);
+    regex_node_id result = is_open ? REGEX_NONE : regex_repeat(pool, schema->text->zero, 0, rest);
+    for (size_t i = count; i > 0; i--) {
+        regex_node_id digit = regex_text(pool, (struct slice){&parts[i - 1], 1});
+        result = regex_or(pool, REGEX_EMPTY, regex_cat(pool, digit, result));
+        if (parts[i - 1] == '0')
+            continue;
+        regex_node_id less = schema_text_digits(schema, 0, parts[i - 1] - '0' - 1);
+        result =
+            regex_or(pool, result, regex_cat(pool, less, digits(schema, 0, PARTS - (uint32_t)i)));
+    }
+    return result;
+}
+
+/* Plain texts without a sign whose value is below `value`, or at most that. They are not written as
+ * those that are not above it: the lexer sees at once that a text is out of bounds, also where it
+ * must be a multiple, too. */
 static regex_node_id below(struct schema *schema, schema_decimal value, bool is_open)
 {
     struct regex_pool *pool = schema->regexes;
-    return regex_and(pool, schema->text->plain_magnitude,
-                     regex_not(pool, above(schema, value, !is_open)));
+    if (value < 0)
+        return REGEX_NONE;
+    if (value >= SCHEMA_DECIMAL_MOST / 10)
+        return schema->text->plain_magnitude;
+    const struct plain plain = plain_of(value);
+    regex_node_id any_parts =
+        regex_or(pool, REGEX_EMPTY, with_point(schema, digits(schema, 0, PARTS)));
+    regex_node_id less = regex_cat(pool, whole_below(schema, plain.text, plain.whole), any_parts);
+    regex_node_id behind = with_point(
+        schema, parts_below(schema, plain.text + plain.part_at, plain.part_count, is_open));
+    if (plain.part_count != 0 || !is_open)
+        behind = regex_or(pool, behind, REGEX_EMPTY);
+    regex_node_id same = regex_text(pool, (struct slice){plain.text, plain.whole});
+    return regex_or(pool, less, regex_cat(pool, same, behind));
 }
 
-/* Plain texts, with their sign, within the bounds. */
+/* Plain texts, with their sign, within the bounds, of which there is at least one. */
 static regex_node_id within(struct schema *schema, const struct schema_range *range)
 {
     struct regex_pool *pool = schema->regexes;
-    regex_node_id plus = schema->text->plain_magnitude;
-    regex_node_id minus = plus;
+    regex_node_id plus = REGEX_ALL;
+    regex_node_id minus = REGEX_ALL;
     if (range->low != least) {
         plus = regex_and(pool, plus, above(schema, range->low, range->is_low_open));
         minus = regex_and(pool, minus, below(schema, -range->low, range->is_low_open));

@@ -65,12 +65,54 @@ static void what_is_wrong_is_named(void **state)
     KIT_TRY_REFUSALS(cases);
 }
 
+/* A text that can no longer become such a number is refused at once. If it were not, an answer
+ * would come to a place where nothing is allowed. */
+static void dead_ends_are_seen(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema;
+        const char *text;
+        size_t taken; /* bytes of the text that are allowed */
+    } cases[] = {
+        {"{\"type\":\"integer\",\"multipleOf\":5,\"minimum\":0,\"maximum\":100}", "-", 0},
+        {"{\"type\":\"integer\",\"multipleOf\":5,\"minimum\":0,\"maximum\":100}", "101", 2},
+        {"{\"type\":\"integer\",\"multipleOf\":15,\"maximum\":1000}", "1001", 2},
+        {"{\"type\":\"integer\",\"multipleOf\":15,\"maximum\":1000}", "9999", 2},
+        {"{\"multipleOf\":7,\"maximum\":12}", "15", 1},
+        {"{\"multipleOf\":0.25,\"maximum\":2,\"exclusiveMinimum\":0}", "-", 0},
+        {"{\"multipleOf\":0.25,\"maximum\":2,\"exclusiveMinimum\":0}", "2.01", 3},
+        {"{\"multipleOf\":0.01,\"minimum\":0,\"maximum\":1000}", "1000.01", 6},
+        {"{\"multipleOf\":0.01,\"minimum\":0,\"maximum\":1000}", "0.001", 4},
+    };
+    struct token_trie *trie = kit_bytes();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct grammar *grammar;
+        struct grammar_run *run;
+        struct constraint_error error;
+        size_t taken = 0;
+        assert_int_equal(
+            kit_compile(CONSTRAINT_JSON_SCHEMA, cases[i].schema, &kit_loose, &grammar, &error),
+            STATUS_OK);
+        assert_int_equal(grammar_run_new(grammar, trie, &run), STATUS_OK);
+        while (cases[i].text[taken] != '\0' &&
+               grammar_run_commit(run, (uint8_t)cases[i].text[taken]))
+            taken++;
+        if (taken != cases[i].taken)
+            fail_msg("%s takes %zu bytes of %s", cases[i].schema, taken, cases[i].text);
+        grammar_run_free(run);
+        grammar_drop(grammar);
+    }
+    token_trie_free(trie);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_have_bounds),
         cmocka_unit_test(decimals_have_bounds),
         cmocka_unit_test(multiples),
+        cmocka_unit_test(dead_ends_are_seen),
         cmocka_unit_test(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
