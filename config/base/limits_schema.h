@@ -17,6 +17,10 @@
 #define LIMIT_SCHEMA_CHOICES    5
 #define LIMIT_SCHEMA_ENUM       4096
 #define LIMIT_SCHEMA_PROPERTIES 2048 /* of one object; the largest of the sample has 300 */
+/* Optional members of one object that may come later than at their place, and sets of these that a
+ * grammar tells apart: the lexer has about 28 states for each set, of white space before a name */
+#define LIMIT_SCHEMA_ANY_ORDER  11
+#define LIMIT_SCHEMA_ORDER_SETS 2500
 #define LIMIT_SCHEMA_POSITIONS  4096 /* items of one array with a schema of their own */
 /* sorts of names that patternProperties tell apart in one object */
 #define LIMIT_SCHEMA_KEY_CLASSES 64

@@ -241,7 +241,8 @@ enum status schema_begin(struct schema *schema, struct grammar_builder *builder,
                               .error = error,
                               .builder = builder,
                               .regexes = grammar_builder_regexes(builder),
-                              .fuel = grammar_builder_fuel(builder)};
+                              .fuel = grammar_builder_fuel(builder),
+                              .order_sets = LIMIT_SCHEMA_ORDER_SETS};
     TRY(read_source(schema, source));
     TRY(take_tables(schema));
     return first_sets(schema);

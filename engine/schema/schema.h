@@ -146,7 +146,8 @@ struct schema {
     grammar_symbol any_value; /* schema_any, made when they are needed */
     grammar_symbol any_array;
     grammar_symbol any_object;
-    uint32_t nesting; /* merges that look at other sets, inside each other */
+    uint32_t nesting;    /* merges that look at other sets, inside each other */
+    uint32_t order_sets; /* sets of names that objects may still tell apart (schema_write_object) */
     /* schema_merge_look, for files that schema_merge uses */
     enum status (*look)(struct schema *schema, schema_set_id set, uint32_t depth, bool *is_empty);
     bool is_narrowed;  /* an alternative was left out because it cannot be written */

@@ -1,7 +1,7 @@
 /* schema_object: the order of properties, required ones, names and counts. */
 #include "tests/unit/schema_kit.h"
 
-static void properties_come_in_order(void **state)
+static void optional_properties_come_at_their_place_or_later(void **state)
 {
     (void)state;
     static const struct kit_case cases[] = {
@@ -9,9 +9,9 @@ static void properties_come_in_order(void **state)
          "\"null\"},\"c\":{\"type\":\"null\"}},\"required\":[\"b\"],\"additionalProperties\":"
          "false}",
          {"{\"b\":null}", "{\"a\":1,\"b\":null}", "{\"a\": 1, \"b\": null, \"c\": null}",
-          "{\n  \"b\": null,\n  \"c\": null\n}"},
-         {"{}", "{\"a\":1}", "{\"b\":null,\"a\":1}", "{\"b\":null,}", "{,\"b\":null}",
-          "{\"b\":null,\"d\":1}"}},
+          "{\n  \"b\": null,\n  \"c\": null\n}", "{\"b\":null,\"c\":null,\"a\":1}"},
+         {"{}", "{\"a\":1}", "{\"c\":null,\"b\":null}", "{\"b\":null,}", "{,\"b\":null}",
+          "{\"b\":null,\"d\":1}", "{\"b\":null,\"a\":1,\"a\":1}"}},
         {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}},\"required\":[\"z\"]}",
          {"{\"z\":1}", "{\"a\":null,\"z\":[]}", "{\"z\":1,\"q\":2}"},
          {"{}", "{\"a\":null}", "{\"z\":1,\"a\":1}"}},
@@ -104,8 +104,10 @@ static void what_is_wrong_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(properties_come_in_order), cmocka_unit_test(other_names),
-        cmocka_unit_test(counts_of_members),        cmocka_unit_test(what_an_object_must_not_be),
+        cmocka_unit_test(optional_properties_come_at_their_place_or_later),
+        cmocka_unit_test(other_names),
+        cmocka_unit_test(counts_of_members),
+        cmocka_unit_test(what_an_object_must_not_be),
         cmocka_unit_test(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
