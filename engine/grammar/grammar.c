@@ -718,6 +718,45 @@ static enum status make_lexer(struct compilation *c, struct grammar *grammar)
     return status;
 }
 
+/* Whether the counts of more rules are seen to be lists than before: a rule with items has the list
+ * so far, and hands it on to rules that take the count as it is. */
+static bool mark_lists(const struct grammar *grammar)
+{
+    bool has_more = false;
+    for (uint32_t r = 0; r < grammar->rule_count; r++) {
+        const struct grammar_alternatives *of = &grammar->rules[r];
+        for (uint32_t a = of->first; a < of->first + of->count; a++) {
+            uint32_t dot = grammar->alternatives[a].dot;
+            for (; grammar_kind_of(grammar->dots[dot]) != GRAMMAR_END; dot++) {
+                const struct grammar_passing *pass = &grammar->passing[dot];
+                bool is_rule = grammar_kind_of(grammar->dots[dot]) == GRAMMAR_RULE;
+                bool is_same = pass->pass == GRAMMAR_PASS_OR && pass->value == 0;
+                bool *is_list =
+                    &grammar->is_list[is_rule ? grammar_index_of(grammar->dots[dot]) : r];
+                if (*is_list || (pass->pass != GRAMMAR_PASS_LIST &&
+                                 !(is_rule && is_same && grammar->is_list[r])))
+                    continue;
+                *is_list = has_more = true;
+            }
+        }
+    }
+    return has_more;
+}
+
+static enum status find_lists(struct compilation *c, struct grammar *grammar)
+{
+    if (!grammar->has_lists)
+        return STATUS_OK;
+    grammar->is_list = mem_zalloc(grammar->rule_count, sizeof *grammar->is_list);
+    if (grammar->is_list == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a grammar of %zu bytes", grammar->bytes);
+    grammar->bytes += grammar->rule_count * sizeof *grammar->is_list;
+    do
+        TRY(grammar_fuel_spend(c->builder->fuel, grammar->dot_count));
+    while (grammar->passing != NULL && mark_lists(grammar));
+    return STATUS_OK;
+}
+
 static enum status compile(struct compilation *c, grammar_symbol start, struct grammar *grammar)
 {
     struct grammar_builder *builder = c->builder;
@@ -735,6 +774,7 @@ static enum status compile(struct compilation *c, grammar_symbol start, struct g
     TRY(make_arrays(c, grammar));
     put_rules(c, grammar, start);
     TRY(make_lexer(c, grammar));
+    TRY(find_lists(c, grammar));
     return grammar_kept_new(&grammar->kept);
 }
 
@@ -782,6 +822,7 @@ void grammar_drop(struct grammar *grammar)
     mem_free(grammar->alternatives);
     mem_free(grammar->dots);
     mem_free(grammar->passing);
+    mem_free(grammar->is_list);
     mem_free(grammar);
 }
 

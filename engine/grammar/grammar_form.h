@@ -64,6 +64,7 @@ struct grammar {
     uint32_t dot_count;
     uint32_t lexeme_count;
     bool has_lists; /* some lexeme is a GRAMMAR_NEW */
+    bool *is_list;  /* of each rule: its count stands for a list; NULL without lists */
     size_t bytes;   /* of the arrays */
     struct regex_pool *regexes;
     struct lexer *lexer;

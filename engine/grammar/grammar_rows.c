@@ -13,7 +13,8 @@ enum {
     SLOTS_MAX = 4 * LIMIT_GRAMMAR_ROW_ITEMS,
     MARK_BITS = 64,
     SEEN_BYTES = LIMIT_GRAMMAR_TEXTS * sizeof(struct grammar_seen_text) +
-                 ROWS_MAX * sizeof(struct grammar_seen_row),
+                 ROWS_MAX * sizeof(struct grammar_seen_row) +
+                 (LIMIT_GRAMMAR_TEXTS + 1) * sizeof(uint16_t),
 };
 
 /* A row that is being made. */
@@ -418,6 +419,8 @@ void grammar_rows_deinit(struct grammar_rows *rows)
 bool grammar_rows_is_tight(const struct grammar_rows *rows, uint32_t top)
 {
     const struct grammar_row *row = &rows->rows[top];
+    if (rows->seen.rows != NULL && grammar_seen_is_tight(&rows->seen, top))
+        return true;
     return top + 1 > ROWS_MAX / 4 * 3 ||
            row->first + row->rules + row->ends > rows->item_max / 4 * 3;
 }
@@ -440,28 +443,64 @@ static void mark_rows(struct grammar_rows *rows, uint32_t oldest, uint32_t top)
     }
 }
 
+/* Whether the count of the item is a list. */
+static bool has_list(const struct grammar *grammar, const struct grammar_item *item)
+{
+    uint32_t dot = item->dot;
+    while (grammar_kind_of(grammar->dots[dot]) != GRAMMAR_END)
+        dot++;
+    return grammar->is_list[grammar_index_of(grammar->dots[dot])];
+}
+
+/* Of a row below `oldest`, only items that wait for a rule are looked for again. */
+static uint32_t items_left(const struct grammar_rows *rows, uint32_t row, uint32_t oldest)
+{
+    return rows->rows[row].rules + (row < oldest ? 0 : rows->rows[row].ends);
+}
+
+/* Drops the texts that no list of the rows that are left has. */
+static void compact_texts(struct grammar_rows *rows, uint32_t oldest, uint32_t top)
+{
+    struct grammar_seen *seen = &rows->seen;
+    grammar_seen_compact_begin(seen);
+    for (uint32_t i = 0; i <= top; i++) {
+        if (i < oldest && rows->remap[i] == DROPPED)
+            continue;
+        grammar_seen_keep_row(seen, i);
+        struct grammar_item *items = &rows->items[rows->rows[i].first];
+        for (uint32_t k = 0; k < items_left(rows, i, oldest); k++)
+            if (has_list(rows->grammar, &items[k]))
+                grammar_seen_keep(seen, items[k].count);
+    }
+    grammar_seen_move(seen, top);
+}
+
 uint32_t grammar_rows_compact(struct grammar_rows *rows, uint32_t oldest, uint32_t top)
 {
     ASSERT(oldest <= top && top < rows->row_count);
+    const bool has_seen = rows->seen.rows != NULL;
     mark_rows(rows, oldest, top);
+    if (has_seen)
+        compact_texts(rows, oldest, top);
     uint32_t used = 0;
     uint32_t made = 0;
     for (uint32_t i = 0; i <= top; i++) {
         if (i < oldest && rows->remap[i] == DROPPED)
             continue;
         struct grammar_row row = rows->rows[i];
-        if (i < oldest)
-            row.ends = 0; /* only items that wait for a rule are looked for again */
+        row.ends = items_left(rows, i, oldest) - row.rules;
         for (uint32_t k = 0; k < row.rules + row.ends; k++) {
             struct grammar_item item = rows->items[row.first + k];
             item.row = item.row == i ? made : rows->remap[item.row];
+            if (has_seen && has_list(rows->grammar, &item))
+                item.count = grammar_seen_moved(&rows->seen, item.count);
             rows->items[used + k] = item;
         }
         row.first = used;
         used += row.rules + row.ends;
         rows->remap[i] = made;
-        if (rows->seen.rows != NULL)
-            rows->seen.rows[made] = rows->seen.rows[i];
+        if (has_seen)
+            grammar_seen_move_row(&rows->seen, i, made);
         rows->rows[made++] = row;
     }
     rows->row_count = made;

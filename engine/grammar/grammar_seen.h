@@ -30,6 +30,7 @@ struct grammar_seen_row {
 struct grammar_seen {
     struct grammar_seen_text *texts; /* [LIMIT_GRAMMAR_TEXTS]; the text with number n is n - 1 */
     struct grammar_seen_row *rows;   /* by row; NULL when the grammar has no such lists */
+    uint16_t *moved;                 /* scratch of a compaction: the new number by the old one */
 };
 
 /* False when there is no memory. */
@@ -45,3 +46,18 @@ bool grammar_seen_has(const struct grammar_seen *seen, uint32_t row, uint64_t li
 bool grammar_seen_add(struct grammar_seen *seen, uint32_t row, uint64_t list);
 /* The list that grammar_seen_add noted, or `list` itself. */
 uint64_t grammar_seen_after(const struct grammar_seen *seen, uint32_t row, uint64_t list);
+
+/* Whether less than a quarter of the stack is free above `row`. */
+bool grammar_seen_is_tight(const struct grammar_seen *seen, uint32_t row);
+
+/* A compaction keeps the texts of lists and of rows, and moves them to the bottom of the stack:
+ * begin, keep what is left, and move the texts up to those of row `top`. Then each list and each
+ * row that is left is moved, once, rows in their order. */
+void grammar_seen_compact_begin(struct grammar_seen *seen);
+void grammar_seen_keep(struct grammar_seen *seen, uint64_t list);
+void grammar_seen_keep_row(struct grammar_seen *seen, uint32_t row);
+void grammar_seen_move(struct grammar_seen *seen, uint32_t top);
+/* The list under its new number. */
+uint64_t grammar_seen_moved(const struct grammar_seen *seen, uint64_t list);
+/* Row `row` becomes row `to`, which is not greater. */
+void grammar_seen_move_row(struct grammar_seen *seen, uint32_t row, uint32_t to);

@@ -51,6 +51,40 @@ static void test_the_stack_has_an_end(void **state)
     grammar_seen_deinit(&seen);
 }
 
+static void test_texts_that_no_list_has_are_dropped(void **state)
+{
+    (void)state;
+    struct grammar_seen seen = {0};
+    uint64_t lists[6] = {0};
+    assert_true(grammar_seen_init(&seen, 8));
+    grammar_seen_begin(&seen, 0, 0);
+    for (uint32_t row = 1; row < 6; row++) { /* two lists: 1 3 5 and 2 4 */
+        const uint64_t before = row > 2 ? lists[row - 2] : 0;
+        grammar_seen_begin(&seen, row, row * 11);
+        assert_true(grammar_seen_add(&seen, row, before));
+        lists[row] = grammar_seen_after(&seen, row, before);
+    }
+    assert_false(grammar_seen_is_tight(&seen, 5));
+    grammar_seen_compact_begin(&seen);
+    grammar_seen_keep(&seen, lists[3]);
+    grammar_seen_keep_row(&seen, 5);
+    grammar_seen_move(&seen, 5);
+    grammar_seen_move_row(&seen, 5, 1);
+    const uint64_t list = grammar_seen_moved(&seen, lists[3]);
+    uint32_t steps = 0;
+    assert_int_equal((uint32_t)list, 2); /* of the texts 11, 33 and 55 */
+    assert_true(list >> 32 == lists[3] >> 32);
+    const uint64_t after = grammar_seen_after(&seen, 1, list);
+    assert_int_equal((uint32_t)after, 3);
+    for (uint32_t row = 1; row < 6; row++) {
+        grammar_seen_begin(&seen, 2, row * 11);
+        assert_true(grammar_seen_has(&seen, 2, after, &steps) == (row % 2 == 1));
+    }
+    assert_true(grammar_seen_add(&seen, 2, after));
+    assert_int_equal((uint32_t)grammar_seen_after(&seen, 2, after), 4);
+    grammar_seen_deinit(&seen);
+}
+
 /* --- masks --- */
 
 enum { LETTERS = 6, LENGTH = 4, TOKENS = 6 + 36 + 216 + 1296 + 1, BACK = 3 };
@@ -166,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_share_their_beginnings),
         cmocka_unit_test(test_the_stack_has_an_end),
+        cmocka_unit_test(test_texts_that_no_list_has_are_dropped),
         cmocka_unit_test(test_masks_are_what_can_be_committed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

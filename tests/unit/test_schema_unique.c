@@ -87,6 +87,41 @@ static void long_lists_end(void **state)
     token_trie_free(trie);
 }
 
+/* Texts of lists that have ended are forgotten: all lists together have more than a run holds. */
+static void many_lists_have_room(void **state)
+{
+    (void)state;
+    static const char schema[] =
+        "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"uniqueItems\":true,\"items\":{"
+        "\"type\":\"string\"}}}";
+    enum { LISTS = 40, ITEMS = 100 };
+    struct token_trie *trie = kit_bytes();
+    struct grammar *grammar;
+    struct grammar_run *run;
+    struct constraint_error error;
+    char item[16];
+    _Static_assert(LISTS * ITEMS > LIMIT_GRAMMAR_TEXTS, "one stack does not hold all of them");
+    assert_int_equal(kit_compile(CONSTRAINT_JSON_SCHEMA, schema, &kit_loose, &grammar, &error),
+                     STATUS_OK);
+    assert_int_equal(grammar_run_new(grammar, trie, &run), STATUS_OK);
+    assert_true(grammar_run_commit_bytes(run, SLICE("[")));
+    for (int list = 0; list < LISTS; list++) {
+        assert_true(grammar_run_commit_bytes(run, list == 0 ? SLICE("[") : SLICE(",[")));
+        for (int i = 0; i < ITEMS; i++) {
+            snprintf(item, sizeof item, "%s\"%d\"", i == 0 ? "" : ",", i * 7);
+            assert_true(grammar_run_commit_bytes(run, slice_of(item)));
+            assert_true(i == 0 || !grammar_run_commit_bytes(run, SLICE(",\"0\"")));
+            assert_true(i < 50 || !grammar_run_commit_bytes(run, SLICE(",\"343\"")));
+        }
+        assert_true(grammar_run_commit_bytes(run, SLICE("]")));
+    }
+    assert_true(grammar_run_commit_bytes(run, SLICE("]")));
+    assert_true(grammar_run_accepts(run));
+    grammar_run_free(run);
+    grammar_drop(grammar);
+    token_trie_free(trie);
+}
+
 static void others_are_refused(void **state)
 {
     (void)state;
@@ -114,9 +149,8 @@ static void others_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_once),
-        cmocka_unit_test(strings_come_once),
-        cmocka_unit_test(long_lists_end),
+        cmocka_unit_test(values_come_once),   cmocka_unit_test(strings_come_once),
+        cmocka_unit_test(long_lists_end),     cmocka_unit_test(many_lists_have_room),
         cmocka_unit_test(others_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
