@@ -27,6 +27,7 @@ struct engine_constrain {
     struct token_classes *classes;
     struct metric *compiled;
     struct metric *refused;
+    struct metric *cancelled;
     struct metric *found;
     struct metric *bytes;
     struct metric *seconds;
@@ -42,8 +43,10 @@ static void constrain_metrics(struct engine_constrain *out, struct metrics *metr
     const struct {
         struct metric **to;
         const char *result;
-    } results[] = {
-        {&out->compiled, "compiled"}, {&out->refused, "refused"}, {&out->found, "cached"}};
+    } results[] = {{&out->compiled, "compiled"},
+                   {&out->refused, "refused"},
+                   {&out->cancelled, "cancelled"},
+                   {&out->found, "cached"}};
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
         char labels[128];
         snprintf(labels, sizeof labels, "%s%sresult=\"%s\"", own, comma, results[i].result);
@@ -170,6 +173,14 @@ static enum status constrain_fail(const struct engine_constraint *asked, enum st
     FAIL_PARAM(status, param, "'%s': %s", error->keyword, error->message);
 }
 
+/* The counter of compilations that ended so. */
+static struct metric *constrain_result(const struct engine_constrain *constrain, enum status status)
+{
+    if (status == STATUS_CANCELLED)
+        return constrain->cancelled;
+    return status == STATUS_OK ? constrain->compiled : constrain->refused;
+}
+
 static enum status constrain_compile(struct engine_constrain *constrain, struct ticket *ticket,
                                      struct grammar **out)
 {
@@ -186,9 +197,12 @@ static enum status constrain_compile(struct engine_constrain *constrain, struct 
      * source is compiled again. A cancel of this request has set its id before the flag. */
     do {
         atomic_store(&ticket->is_cancelled, false);
-        if (ticket_is_cancelled(ticket))
-            FAIL(STATUS_CANCELLED, "the request was cancelled while its constraint was compiled");
         grammar_fuel_init(&fuel, LIMIT_COMPILE_STEPS, &ticket->is_cancelled);
+        if (ticket_is_cancelled(ticket)) {
+            status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL,
+                                 "the request was cancelled while its constraint was compiled");
+            break;
+        }
         status = asked->is_calls
                      ? answer_grammar_compile(constrain->answer, asked->source, &options, &fuel,
                                               out, &error)
@@ -199,7 +213,7 @@ static enum status constrain_compile(struct engine_constrain *constrain, struct 
     if (constrain->seconds != NULL) {
         metric_observe(constrain->seconds,
                        (double)(clock_mono_us(clock_system()) - began_us) * 1e-6);
-        metric_add(status == STATUS_OK ? constrain->compiled : constrain->refused, 1);
+        metric_add(constrain_result(constrain, status), 1);
     }
     if (status != STATUS_OK)
         return constrain_fail(asked, status, &error);

@@ -6,6 +6,7 @@
 #include "config/base/byte_shares.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
+#include "engine/grammar/grammar.h"
 #include "engine/grammar/token_class.h"
 
 /* An id is generation << 32 | slot + 1; the generation starts at 1 and skips 0. */
@@ -462,11 +463,13 @@ enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struc
     struct ticket *ticket = &table->slots[slot];
     const struct engine_request *asked = &ticket->asked;
     const size_t each = sizeof(struct guard) + GUARD_BYTES + words * sizeof(uint32_t);
+    /* The grammar lives as long as the request, whatever the cache forgets meanwhile. */
+    const size_t bytes = asked->choices * each + grammar_bytes(grammar);
     ASSERT(ticket->guards == NULL);
-    if (acquire_bytes(table, ticket, asked, ticket->door_class, asked->choices * each))
+    if (acquire_bytes(table, ticket, asked, ticket->door_class, bytes))
         ticket->guards = mem_zalloc(asked->choices, sizeof(*ticket->guards));
     if (ticket->guards == NULL)
-        return acquire_bytes_fail(table, asked, asked->choices * each);
+        return acquire_bytes_fail(table, asked, bytes);
     for (uint32_t i = 0; i < asked->choices; i++)
         TRY(guard_make(&ticket->guards[i], grammar, classes));
     return STATUS_OK;

@@ -153,8 +153,9 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab);
  * BUSY or ENGINE_SHARE when there is no room. */
 enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32_t *prompt,
                                size_t prompt_count, uint32_t context);
-/* Makes the guards of all choices, which ticket_release frees. BUSY, ENGINE_SHARE, NO_MEMORY, or
- * LIMIT when the grammar's first row is over one. */
+/* Makes the guards of all choices, which ticket_release frees. They and the grammar, as large as it
+ * is now, count in the memory of waiting requests and in the tenant's share of it. BUSY,
+ * ENGINE_SHARE, NO_MEMORY, or LIMIT when the grammar's first row is over one. */
 enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struct grammar *grammar,
                                 struct token_classes *classes);
 /* As ticket_take_prompt, for a request that came as token ids: it checks them (OUT_OF_RANGE) and

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/grammar_run.h"
 #include "engine/models/gguf.h"
 #include "tests/kit/engine_run.h"
 
@@ -132,7 +134,11 @@ static void test_cancelled(void **state)
     const uint32_t slot = slot_of(3, CONSTRAINT_REGEX, "([a-z]{1,50} ){1,90}", 1);
     const engine_request_id id = atomic_load(&tickets.slots[slot].id);
     assert_true(ticket_cancel(&tickets, id));
+    const double refused = counted("refused");
+    const double cancelled = counted("cancelled");
     assert_int_equal(engine_constrain_take(constrain, &tickets, slot), STATUS_CANCELLED);
+    assert_true(counted("cancelled") == cancelled + 1);
+    assert_true(counted("refused") == refused);
     ticket_release(&tickets, slot);
 }
 
@@ -146,7 +152,7 @@ static void test_a_late_flag(void **state)
     ticket_release(&tickets, slot);
 }
 
-/* The guards of all choices count in the memory of waiting requests. */
+/* The guards of all choices and the grammar count in the memory of waiting requests. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -155,6 +161,13 @@ static void test_memory(void **state)
     assert_int_equal(engine_constrain_take(constrain, &tickets, slot), STATUS_OK);
     assert_true(atomic_load(&tickets.bytes) - before >= LIMIT_CHOICES * GUARD_BYTES);
     ticket_release(&tickets, slot);
+    assert_int_equal(atomic_load(&tickets.bytes), 0);
+    const uint32_t large =
+        slot_of(1, CONSTRAINT_REGEX, "[a-f]{9}[g-m]{9}[n-z]{9}([a-c]|[d-f]|[g-i]){2000}z", 1);
+    assert_int_equal(engine_constrain_take(constrain, &tickets, large), STATUS_OK);
+    const struct grammar *grammar = grammar_run_grammar(tickets.slots[large].guards[0].run);
+    assert_true(tickets.slots[large].bytes > GUARD_BYTES + grammar_bytes(grammar));
+    ticket_release(&tickets, large);
     assert_int_equal(atomic_load(&tickets.bytes), 0);
 }
 
