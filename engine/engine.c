@@ -63,6 +63,7 @@ struct engine {
     uint32_t mark_count;
 #if BANYAN_TEXT
     struct tokenizer *tokenizer;
+    struct tokenizer_work *encoders[DRAWER_THREADS]; /* of forced text */
     struct chat_template *chat_template;
     struct prepare_model prepare_model;
     struct prepare *prepare;
@@ -336,20 +337,25 @@ static enum status open_model(struct engine *engine, const struct engine_options
 static enum status open_encode_text(void *context, struct slice text, uint32_t *ids,
                                     size_t capacity, size_t *count)
 {
-    return tokenizer_encode(context, text, NULL, 0, ids, capacity, count);
+    return tokenizer_work_encode(context, text, ids, capacity, count);
 }
 #endif
 
-/* Forced text becomes tokens by the tokenizer of prompts. */
-static void open_encode(struct engine *engine, struct step_options *options)
+/* Forced text becomes tokens by the tokenizer of prompts. Each thread that makes masks has memory
+ * of its own for it, so that a step takes none from the system. */
+static enum status open_encode(struct engine *engine, struct step_options *options)
 {
     (void)engine, (void)options;
 #if BANYAN_TEXT
     if (engine->tokenizer == NULL)
-        return;
+        return STATUS_OK;
     options->encode = open_encode_text;
-    options->encode_context = engine->tokenizer;
+    for (uint32_t i = 0; i < DRAWER_THREADS; i++) {
+        TRY(tokenizer_work_create(&engine->encoders[i], engine->tokenizer));
+        options->encode_contexts[i] = engine->encoders[i];
+    }
 #endif
+    return STATUS_OK;
 }
 
 static enum status open_step(struct engine *engine, const struct engine_options *options,
@@ -403,10 +409,10 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
-    open_encode(engine, &step_options);
-    enum status status =
-        engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
-                             options->metrics, options->metrics_label, &engine->constrain);
+    enum status status = open_encode(engine, &step_options);
+    if (status == STATUS_OK)
+        status = engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
+                                      options->metrics, options->metrics_label, &engine->constrain);
     model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
     if (status == STATUS_OK)
         status = step_init(&engine->step, &step_options);
@@ -566,6 +572,8 @@ void engine_close(struct engine *engine)
 #if BANYAN_TEXT
     if (engine->chat_template != NULL)
         chat_template_destroy(engine->chat_template);
+    for (uint32_t i = 0; i < DRAWER_THREADS; i++)
+        tokenizer_work_destroy(engine->encoders[i]);
     if (engine->tokenizer != NULL)
         tokenizer_destroy(engine->tokenizer);
 #endif

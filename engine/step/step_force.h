@@ -23,11 +23,20 @@
 #include "engine/step/step_state.h"
 
 /* Finds the forced tokens of the place where the guard of `sequence` stands, writes them behind the
- * tokens of the sequence, and moves the guard behind them. Called once for each place. */
-void step_force_find(const struct step *step, struct sequence *sequence, struct guard *guard);
+ * tokens of the sequence, and moves the guard behind them. Called once for each place. `thread` is
+ * the number of the calling thread, below DRAWER_THREADS; the engine thread's is 0. */
+void step_force_find(const struct step *step, struct sequence *sequence, struct guard *guard,
+                     uint32_t thread);
+
+/* Whether text is forced behind the `ahead` tokens that stand behind those of the sequence. The run
+ * of `guard` stands there. */
+bool step_force_is_next(const struct step *step, const struct sequence *sequence,
+                        const struct guard *guard, uint32_t ahead);
 
 /* Called when all planned rows have their pages and masks. Sets `forced` of the first `parts` parts
- * and takes free pages for them. `limit_us` is as that of step_draft_plan. */
+ * and takes free pages for them. Sequences with forced text have equal shares of the room; what one
+ * does not need is left to those after it. `limit_us` bounds the whole step (step_load_limit_us);
+ * 0 = no bound. */
 void step_force_plan(struct step *step, uint32_t parts, double limit_us);
 
 /* The first row of a part that needs logits. */

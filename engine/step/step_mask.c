@@ -12,9 +12,8 @@ static void mask_one(void *context, uint32_t index, uint32_t thread)
     struct step *step = context;
     struct sequence *sequence = &step->sequences.slots[step->masked[index]];
     struct guard *guard = step_guard(step, sequence);
-    (void)thread;
     if (!guard->is_force_asked)
-        step_force_find(step, sequence, guard);
+        step_force_find(step, sequence, guard, thread);
     if (guard->is_broken || guard->is_over)
         return;
     const enum grammar_mask_result result =
@@ -26,18 +25,23 @@ static void mask_one(void *context, uint32_t index, uint32_t thread)
     guard->is_ready = result == GRAMMAR_MASK_DONE && !guard->is_broken;
 }
 
-/* The model's end tokens are allowed where the text may end. A mask that allows nothing ends the
- * choice; the vocabularies that people use have a token for each byte, so none is empty. */
-static void mask_end(const struct step *step, struct guard *guard)
+bool step_mask_allow_ends(const struct step *step, struct grammar_run *run, uint32_t *mask)
 {
     const uint32_t words = (step->vocab_count + 31) / 32;
     bool is_empty = true;
-    if (grammar_run_accepts(guard->run))
+    if (grammar_run_accepts(run))
         for (uint32_t i = 0; i < step->end_count; i++)
-            guard->mask[step->ends[i] / 32] |= 1U << step->ends[i] % 32;
+            mask[step->ends[i] / 32] |= 1U << step->ends[i] % 32;
     for (uint32_t i = 0; i < words && is_empty; i++)
-        is_empty = guard->mask[i] == 0;
-    guard->is_broken = guard->is_broken || is_empty;
+        is_empty = mask[i] == 0;
+    return !is_empty;
+}
+
+/* A mask that allows nothing ends the choice; the vocabularies that people use have a token for
+ * each byte, so none is empty. */
+static void mask_end(const struct step *step, struct guard *guard)
+{
+    guard->is_broken |= !step_mask_allow_ends(step, guard->run, guard->mask);
     guard->is_ready = !guard->is_broken;
 }
 

@@ -18,3 +18,7 @@
 /* Finds forced tokens, and makes the masks that the parts need. Takes the last row from parts that
  * need a mask that is not ready. Returns how many parts are left. */
 uint32_t step_mask_make(struct step *step, uint32_t parts);
+
+/* Allows the model's end tokens in the mask of the run's place where the text may end. Returns
+ * whether the mask allows anything. */
+bool step_mask_allow_ends(const struct step *step, struct grammar_run *run, uint32_t *mask);

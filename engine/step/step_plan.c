@@ -6,6 +6,7 @@
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
 #include "engine/step/step_force.h"
+#include "engine/step/step_load.h"
 #include "engine/step/step_mask.h"
 #include "engine/step/step_pause.h"
 #include "engine/step/step_prefix.h"
@@ -181,6 +182,8 @@ static uint32_t plan_parts(struct step *step, const struct scheduler_input *inpu
     if (is_shared && (limit_us <= 0 || input->shared_us < limit_us))
         limit_us = input->shared_us;
     parts = step_mask_make(step, parts);
+    const struct step_load load = step_load_planned(step, parts);
+    limit_us = step_load_limit_us(step, &load, limit_us); /* once, for both of these */
     step_force_plan(step, parts, limit_us);
     step_draft_plan(step, parts, limit_us);
     for (uint32_t i = 0; i < parts; i++)

@@ -76,10 +76,11 @@ struct step_gap {
 
 /* One sequence in the batch, and where its logits are. */
 struct step_part {
-    uint32_t sequence; /* its slot */
-    uint32_t rows;     /* as planned */
-    uint32_t forced;   /* rows of forced tokens after the planned ones */
-    uint32_t drafts;   /* rows of draft tokens after the planned ones; then none is forced */
+    uint32_t sequence;    /* its slot */
+    uint32_t rows;        /* as planned */
+    uint32_t forced;      /* rows of forced tokens after the planned ones */
+    uint32_t drafts;      /* rows of draft tokens after the planned ones; then none is forced */
+    uint32_t masks_first; /* of its draft rows, if the answer is constrained (step_draft_mask) */
     uint32_t logits_first;
 };
 
@@ -87,8 +88,8 @@ struct step_options {
     struct kernels *kernels;
     struct model *model;
     const struct vocab *vocab;
-    grammar_force_encode encode; /* tokenises forced text; NULL: no token is forced */
-    void *encode_context;
+    grammar_force_encode encode;           /* tokenises forced text; NULL: no token is forced */
+    void *encode_contexts[DRAWER_THREADS]; /* one for each thread that makes masks */
     const uint32_t *marks; /* [mark_count] control tokens that requests may want to be told of */
     uint32_t mark_count;
     const struct kv_layout *layout;

@@ -635,8 +635,9 @@ static enum status encode_plain(struct tokenizer_encoding *encoding, struct slic
         first++;
     if (first == text->length)
         return STATUS_OK;
-    encoding->spans = mem_alloc((span_count + 1) * sizeof(*encoding->spans));
-    if (encoding->spans == NULL)
+    if (span_count > 0)
+        encoding->spans = mem_alloc(span_count * sizeof(*encoding->spans));
+    if (span_count > 0 && encoding->spans == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory to encode a text");
     size_t begun = 0; /* spans of which the beginning was passed */
     size_t ended = 0;
@@ -683,18 +684,69 @@ static void encode_end(struct tokenizer_encoding *encoding)
     mem_free(encoding->symbols);
 }
 
+/* Encodes one text into the ids of `encoding`. */
+static enum status encode_whole(struct tokenizer_encoding *encoding, struct slice text,
+                                const struct tokenizer_span *spans, size_t span_count,
+                                size_t *count)
+{
+    enum status status = STATUS_OK;
+    if (encoding->tokenizer->spm != NULL)
+        status = encode_plain(encoding, &text, &spans, span_count);
+    if (status == STATUS_OK)
+        status = encode_text(encoding, text, spans, span_count);
+    *count = status == STATUS_OK ? encoding->count : 0;
+    return status;
+}
+
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice text,
                              const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
                              size_t capacity, size_t *count)
 {
+    *count = 0;
     encode_check_spans(text, spans, span_count);
     struct tokenizer_encoding encoding = {.ids = ids, .capacity = capacity};
     enum status status = encode_begin(&encoding, tokenizer, text.length);
-    if (status == STATUS_OK && tokenizer->spm != NULL)
-        status = encode_plain(&encoding, &text, &spans, span_count);
     if (status == STATUS_OK)
-        status = encode_text(&encoding, text, spans, span_count);
-    *count = status == STATUS_OK ? encoding.count : 0;
+        status = encode_whole(&encoding, text, spans, span_count, count);
     encode_end(&encoding);
     return status;
+}
+
+/* --- many texts --- */
+
+struct tokenizer_work {
+    struct tokenizer_encoding encoding;
+};
+
+enum status tokenizer_work_create(struct tokenizer_work **out, const struct tokenizer *tokenizer)
+{
+    *out = NULL;
+    struct tokenizer_work *work = mem_zalloc(1, sizeof(*work));
+    if (work == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory to encode texts");
+    enum status status = encode_begin(&work->encoding, tokenizer, 0);
+    if (status != STATUS_OK) {
+        tokenizer_work_destroy(work);
+        return status;
+    }
+    *out = work;
+    return STATUS_OK;
+}
+
+void tokenizer_work_destroy(struct tokenizer_work *work)
+{
+    if (work != NULL)
+        encode_end(&work->encoding);
+    mem_free(work);
+}
+
+enum status tokenizer_work_encode(struct tokenizer_work *work, struct slice text, uint32_t *ids,
+                                  size_t capacity, size_t *count)
+{
+    struct tokenizer_encoding *encoding = &work->encoding;
+    encoding->ids = ids;
+    encoding->capacity = capacity;
+    encoding->count = 0;
+    buffer_clear(&encoding->plain);
+    return encode_whole(encoding, text, NULL, 0, count);
 }

@@ -52,6 +52,17 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice tex
                              const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
                              size_t capacity, size_t *count);
 
+/* The memory of one caller who encodes many texts. It grows to what the longest text needs, and is
+ * used again for the next. */
+struct tokenizer_work;
+
+/* Borrows the tokenizer. NO_MEMORY. */
+enum status tokenizer_work_create(struct tokenizer_work **out, const struct tokenizer *tokenizer);
+void tokenizer_work_destroy(struct tokenizer_work *work); /* NULL is allowed */
+/* As tokenizer_encode without spans: no control token is matched. */
+enum status tokenizer_work_encode(struct tokenizer_work *work, struct slice text, uint32_t *ids,
+                                  size_t capacity, size_t *count);
+
 /* Returns a lower bound of the number of ids of a text, from the longest token that begins with
  * each byte. It takes one pass, about a nanosecond for each byte. A text whose bound exceeds the
  * context need not be encoded. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "engine/step/step_charge.h"
 #include "tests/kit/step_world.h"
 
 enum { PROMPT = 5 };
@@ -120,6 +121,57 @@ static void test_a_reader_that_stops_holds_forced_text_back(void **state)
     step_world_close(world);
 }
 
+/* A step with `parts` parts whose forced tokens are still to come. */
+static struct step_world *pending(uint32_t choices, uint32_t requests, uint32_t *parts)
+{
+    const struct step_world_options options = {.rows_max = 12, .sequences_max = 4, .pages = 64};
+    struct engine_request asked = forced_request("(ab){50}", 120);
+    struct step_world *world = step_world_open(&options);
+    struct step *step = &world->step;
+    asked.choices = choices;
+    asked.want_logprobs = false;
+    for (uint32_t i = 0; i < requests; i++)
+        step_world_submit(world, &asked);
+    *parts = choices * requests;
+    while (step->sequences.order_count < *parts ||
+           step->sequences.slots[step->sequences.order[*parts - 1]].forced == 0)
+        step_world_step(world);
+    for (uint32_t i = 0; i < *parts; i++)
+        step->parts[i] = (struct step_part){.sequence = step->sequences.order[i], .rows = 1};
+    return world;
+}
+
+static void test_sequences_share_the_room(void **state)
+{
+    (void)state;
+    uint32_t parts;
+    struct step_world *world = pending(1, 3, &parts);
+    step_force_plan(&world->step, parts, 0);
+    for (uint32_t i = 0; i < parts; i++)
+        assert_int_equal(world->step.parts[i].forced, 3); /* of 12 rows 3 are planned */
+    step_world_close(world);
+}
+
+static void test_choices_share_the_allowance_of_their_client(void **state)
+{
+    (void)state;
+    uint32_t parts;
+    struct step_world *world = pending(3, 1, &parts);
+    struct step *step = &world->step;
+    struct scheduler_client *client = &step->fair.clients[step->sequences.slots[0].client];
+    const uint32_t slot = step->sequences.slots[0].slot;
+    const double price = scheduler_fair_token(step_charge_work(step, slot, 20));
+    uint32_t forced = 0;
+    client->weight = 200;
+    client->planned = 0;
+    client->limit = client->served + 4.5 * price / 2;
+    step_force_plan(step, parts, 0);
+    for (uint32_t i = 0; i < parts; i++)
+        forced += step->parts[i].forced;
+    assert_int_equal(forced, 4);
+    step_world_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +179,8 @@ int main(void)
         cmocka_unit_test(test_what_follows_forced_text_is_sampled_in_the_same_step),
         cmocka_unit_test(test_the_length_and_stop_strings_cut_forced_text),
         cmocka_unit_test(test_a_reader_that_stops_holds_forced_text_back),
+        cmocka_unit_test(test_sequences_share_the_room),
+        cmocka_unit_test(test_choices_share_the_allowance_of_their_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

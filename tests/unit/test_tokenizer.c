@@ -570,6 +570,46 @@ static void every_failing_allocation_is_survived(void **state)
     unmake(&made);
 }
 
+static int count_allocations(void *context, size_t bytes)
+{
+    (void)bytes;
+    ++*(int *)context;
+    return 0;
+}
+
+/* The same ids as alone, and no memory is taken for a text that is no longer than one before. */
+static void work_is_used_again(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"A longer text, with \"several\" words: 1234567890 and "
+                                        "unbelievable-abcdefghijklmnopqrstuvw.",
+                                        "\"name\": \"",
+                                        "}, {\"identifier\": ",
+                                        "\xff\xfe",
+                                        "",
+                                        "another of 12 words"};
+    struct tokenizer_work *work;
+    int allocations = 0;
+    assert_int_equal(tokenizer_work_create(&work, model_tokenizer), STATUS_OK);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        uint32_t ids[128], expected[128];
+        size_t count, expected_count;
+        const struct slice text = slice_of(texts[i]);
+        assert_int_equal(
+            tokenizer_encode(model_tokenizer, text, NULL, 0, expected, 128, &expected_count),
+            STATUS_OK);
+        mem_hook_set(count_allocations, &allocations);
+        assert_int_equal(tokenizer_work_encode(work, text, ids, 128, &count), STATUS_OK);
+        mem_hook_set(NULL, NULL);
+        assert_int_equal(count, expected_count);
+        assert_memory_equal(ids, expected, count * sizeof *ids);
+        assert_true(i > 0 || allocations > 0);
+        allocations = i == 0 ? 0 : allocations;
+    }
+    assert_int_equal(allocations, 0);
+    tokenizer_work_destroy(work);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +632,7 @@ int main(void)
         cmocka_unit_test(what_cannot_fit_is_not_merged),
         cmocka_unit_test(what_cannot_fit_is_known_before),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(work_is_used_again),
     };
     return cmocka_run_group_tests(tests, setup_model, teardown_model);
 }
