@@ -51,6 +51,8 @@
 #define LIMIT_GRAMMAR_ROW_STEPS 65536 /* items that are added or looked at for one row: 0.5 ms */
 /* trie nodes and items of one mask in one step: 0.25 ms, a twentieth of a step of a small model */
 #define LIMIT_GRAMMAR_MASK_FUEL 50000
+/* the same of the mask behind a draft token: without it the draft is dropped */
+#define LIMIT_GRAMMAR_DRAFT_FUEL 10000
 /* of all rows of one mask, 20 ms: a mask that takes more ends the answer */
 #define LIMIT_GRAMMAR_MASK_ROW_STEPS 3200000
 #define LIMIT_GRAMMAR_FORCED_STEPS   50000 /* of all rows of one forced text: 0.25 ms */

@@ -163,6 +163,12 @@ void grammar_run_back(struct grammar_run *run, uint32_t tokens)
     run->is_end_known = false;
 }
 
+void grammar_run_give_up(struct grammar_run *run, uint32_t tokens)
+{
+    grammar_run_back(run, tokens);
+    run->is_too_complex = false;
+}
+
 uint32_t grammar_run_backs(const struct grammar_run *run)
 {
     return run->backs;

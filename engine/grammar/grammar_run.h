@@ -49,6 +49,9 @@ bool grammar_run_commit(struct grammar_run *run, uint32_t token);
 bool grammar_run_commit_bytes(struct grammar_run *run, struct slice bytes);
 /* Takes back the last `tokens` tokens, at most GRAMMAR_RUN_BACK and at most those committed. */
 void grammar_run_back(struct grammar_run *run, uint32_t tokens);
+/* The same for tokens that were only tried: a limit that they or their masks met does not make the
+ * run too complex. Before them the run was not. */
+void grammar_run_give_up(struct grammar_run *run, uint32_t tokens);
 /* Tokens that grammar_run_back can take back now. */
 uint32_t grammar_run_backs(const struct grammar_run *run);
 

@@ -187,7 +187,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(scheduler_fair_init(&step->fair, &fair_options));
     TRY_OUT(init_arrays(step));
     if (options->speculation != ENGINE_SPECULATION_OFF)
-        TRY_OUT(step_draft_init(&step->draft, step->places));
+        TRY_OUT(step_draft_init(&step->draft, step->places, step->vocab_count));
     if (options->speculation == ENGINE_SPECULATION_EXIT)
         TRY_OUT(step_draft_init_exit(step, options->draft_layers));
     step->mask_fuel = LIMIT_GRAMMAR_MASK_FUEL;

@@ -1,5 +1,6 @@
 #include "engine/step/step_choose.h"
 
+#include "engine/step/step_draft_mask.h"
 #include "engine/step/step_state.h"
 
 /* Asks for the token at position token_count + `ahead`, to be sampled from logit row `row`. */
@@ -23,8 +24,9 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
     if (guard != NULL) {
-        ASSERT(guard->is_ready && ahead == sequence->forced);
-        ask.args.mask = guard->mask;
+        ASSERT(guard->is_ready && (part->drafts == 0 || sequence->forced == 0));
+        ask.args.mask =
+            ahead == sequence->forced ? guard->mask : step_draft_mask_of(step, part, ahead);
     }
     if (ahead < part->drafts && step->options.acceptance != ENGINE_ACCEPTANCE_NOISE) {
         ask.kind = DRAW_JUDGE;

@@ -4,6 +4,7 @@
 
 #include "config/base/mem.h"
 #include "engine/draft/draft_read.h"
+#include "engine/step/step_draft_mask.h"
 #include "engine/step/step_load.h"
 
 /* Assumed acceptance rate of a sequence of which nothing is known. */
@@ -18,14 +19,18 @@ static const double rate_forget = 1.0 / 64;
  * such as the first, must not end speculation. The next try is hundreds of steps away. */
 static const double pass_forget = 1.0 / 1024;
 
-enum status step_draft_init(struct step_draft *draft, uint32_t places)
+enum status step_draft_init(struct step_draft *draft, uint32_t places, uint32_t vocab)
 {
+    const uint32_t words = (vocab + 31) / 32;
     *draft = (struct step_draft){
+        .masks = mem_zalloc((size_t)STEP_DRAFT_ROWS_MAX * words, sizeof(*draft->masks)),
+        .mask_words = words,
         .places = mem_zalloc(places, sizeof(*draft->places)),
         .entries = mem_zalloc((size_t)places * DRAFT_LOOKUP_NUMBERS, sizeof(*draft->entries)),
         .asks = mem_zalloc(STEP_DRAFT_ROWS_MAX, sizeof(*draft->asks)),
     };
-    if (draft->places == NULL || draft->entries == NULL || draft->asks == NULL) {
+    if (draft->places == NULL || draft->entries == NULL || draft->asks == NULL ||
+        draft->masks == NULL) {
         step_draft_deinit(draft);
         FAIL(STATUS_NO_MEMORY, "no memory for the drafts of %u sequences", places);
     }
@@ -53,6 +58,7 @@ void step_draft_deinit(struct step_draft *draft)
     mem_free(draft->places);
     mem_free(draft->entries);
     mem_free(draft->asks);
+    mem_free(draft->masks);
     *draft = (struct step_draft){0};
 }
 
@@ -110,8 +116,8 @@ static bool part_may_draft(const struct step *step, const struct step_part *part
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct scheduler_client *client = &step->fair.clients[sequence->client];
     return part->rows == 1 && sequence->computed + 1 == sequence->token_count &&
-           step_guard(step, sequence) == NULL && /* drafts have no masks */
-           sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
+           step_draft_mask_may(step, sequence) && sequence_generated(sequence) > 0 &&
+           !client->is_over && isinf(client->limit);
 }
 
 /* Draft tokens that there is room for in rows, logits, pages, the request's length
@@ -178,9 +184,11 @@ static void part_plan(struct step *step, struct step_part *part, struct step_loa
             load_with(step, load, count, drafts, part_right(place->rate, drafts));
         if (!load_pays(step, load, &with, limit_us))
             continue;
-        sequence_grow(sequence, &step->pool, count + drafts);
         part->drafts = drafts;
-        *load = with;
+        if (!has_passes(step))
+            step_draft_mask_make(step, part);
+        sequence_grow(sequence, &step->pool, count + part->drafts);
+        *load = load_with(step, load, count, part->drafts, part_right(place->rate, part->drafts));
         return;
     }
     place->rate += (rate_first - place->rate) * rate_forget;
@@ -244,6 +252,7 @@ static void ask_model(struct step *step, uint32_t parts)
             continue;
         is_whole = is_whole && draft->asks[next].guesses == part->drafts;
         part->drafts = draft->asks[next++].guesses;
+        step_draft_mask_make(step, part);
     }
     double guess_us = (double)draft->model_us / passes;
     if (is_whole) /* else it spent time on reading texts that were new to it */
@@ -277,7 +286,7 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
         return;
     const struct step_load without = step_load_planned(step, parts);
     struct step_load load = without;
-    limit_us = step_load_limit_us(step, &load, limit_us);
+    step->draft.mask_count = 0;
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_draft(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);

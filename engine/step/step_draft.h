@@ -21,15 +21,15 @@
 
 #include "engine/step/step_state.h"
 
-/* Makes room for `places` sequence slots. NO_MEMORY. */
-enum status step_draft_init(struct step_draft *draft, uint32_t places);
+/* Makes room for `places` sequence slots, and for masks of `vocab` tokens. NO_MEMORY. */
+enum status step_draft_init(struct step_draft *draft, uint32_t places, uint32_t vocab);
 /* Lets the model's first `layers` layers propose the draft tokens. NO_MEMORY. */
 enum status step_draft_init_exit(struct step *step, uint32_t layers);
 void step_draft_deinit(struct step_draft *draft);
 
 /* Called when all planned rows have their pages. Sets `drafts` of the first `parts` parts and takes
- * free pages for them. `limit_us` bounds the predicted time of the step (0 = no bound); it is
- * raised to a little more than the step takes without drafts. */
+ * free pages for them. `limit_us` bounds the predicted time of the step (step_load_limit_us);
+ * 0 = no bound. */
 void step_draft_plan(struct step *step, uint32_t parts, double limit_us);
 
 /* Of `drafted` draft tokens of a sequence the first `accepted` were accepted. The sequence

@@ -31,8 +31,11 @@ struct step_draft {
     uint32_t *entries;               /* [places][DRAFT_LOOKUP_NUMBERS] */
     struct draft_guess exit;         /* ENGINE_SPECULATION_EXIT */
     struct draft_guess_ask *asks;    /* [STEP_DRAFT_ROWS_MAX] of this step, for a model */
-    int64_t model_us;                /* time of drafting in this step */
-    double guess_us; /* moving average of the time of one pass, a token for each sequence */
+    uint32_t *masks; /* [STEP_DRAFT_ROWS_MAX][mask_words] behind drafts of constrained answers */
+    uint32_t mask_words; /* a bit for each token of the vocabulary */
+    uint32_t mask_count; /* used in this step */
+    int64_t model_us;    /* time of drafting in this step */
+    double guess_us;     /* moving average of the time of one pass, a token for each sequence */
     double token_us; /* what an accepted token saves in this step; 0 = not known, or no drafts */
     uint64_t accepted, rejected;
 };

@@ -1,8 +1,8 @@
 /* The promise of engine.md part 2 under speculation: with guesses, right and wrong, in whatever
  * company, paused, cancelled or short of pages, a request tells the same tokens, log-probabilities
  * and ends as alone and without them, bit by bit. Random schedules of the real step on a small
- * model, with texts that repeat themselves; greedy and sampled, with penalties and stop strings
- * that end within what was guessed. */
+ * model, with texts that repeat themselves; greedy and sampled, with penalties, stop strings that
+ * end within what was guessed, and grammars. */
 #include "tests/kit/rounds.h"
 #include "tests/kit/step_schedule.h"
 
@@ -29,10 +29,13 @@ enum {
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static char stops[REQUESTS][STOP_BYTES];
 
+static uint64_t masked; /* draft tokens of constrained answers */
+
 /* Between two steps nobody holds a page behind what it has computed. */
 static void assert_trimmed(const struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
+    masked += step->draft.mask_count;
     for (uint32_t i = 0; i < table->order_count; i++) {
         const struct sequence *sequence = &table->slots[table->order[i]];
         assert_true(sequence->page_count <= kv_pool_pages_for(&step->pool, sequence->computed));
@@ -74,6 +77,20 @@ static void make_letters(struct engine_request *asked, char *stop)
     asked->stop_count = 1;
 }
 
+/* Answers that repeat themselves, and some of whose text is forced. */
+static void make_constraint(struct engine_request *asked)
+{
+    static const char *const regexes[] = {"[a-d ]{20,}", "([a-c]{1,3}[xyz]){9,}",
+                                          "([ab] is not [ab], |[a-d]{2}){5,}", "[a-c]{7}end[a-c]"};
+    const uint32_t regex = below(sizeof regexes / sizeof regexes[0]);
+    asked->ignore_end = false;
+    asked->echo = false;
+    asked->constraint = (struct engine_constraint){.is_set = true,
+                                                   .kind = CONSTRAINT_REGEX,
+                                                   .source = slice_of(regexes[regex]),
+                                                   .field = slice_of("constraint")};
+}
+
 static void request_make(uint32_t index)
 {
     schedules.rng = (struct rng){.seed = 7000 + index};
@@ -93,6 +110,8 @@ static void request_make(uint32_t index)
         asked->sampling.frequency_penalty = 0.1f * (float)below(5);
     }
     make_letters(asked, stops[index]);
+    if (index % 3 == 0)
+        make_constraint(asked);
 }
 
 static struct step_world *open_world(void)
@@ -124,7 +143,7 @@ static void test_same_bits(void **state)
     step_schedule_expect(&schedules);
     for (uint32_t i = 0; i < REQUESTS; i++)
         stopped += schedules.expected[i].answers[0].finish == ENGINE_FINISH_STOP;
-    schedules.pauses = schedules.cancels = 0;
+    schedules.pauses = schedules.cancels = masked = 0;
     for (uint32_t i = 0; i < count; i++) {
         schedules.rng = (struct rng){.seed = 200000 + i};
         if (i % WORLD_SCHEDULES == 0)
@@ -142,6 +161,8 @@ static void test_same_bits(void **state)
         count, (unsigned long long)accepted, (unsigned long long)rejected,
         (unsigned long long)schedules.pauses, (unsigned long long)schedules.cancels, stopped,
         REQUESTS);
+    print_message("%llu guesses under a grammar\n", (unsigned long long)masked);
+    assert_true(masked > count);
     assert_true(accepted > 10 * count);
     assert_true(rejected > 3 * count);
     assert_true(schedules.pauses > count);

@@ -416,7 +416,7 @@ static void test_no_memory(void **state)
 {
     (void)state;
     struct step_draft draft;
-    assert_int_equal(step_draft_init(&draft, 3), STATUS_OK);
+    assert_int_equal(step_draft_init(&draft, 3, 100), STATUS_OK);
     for (uint32_t i = 0; i < 3; i++)
         assert_ptr_equal(draft.places[i].lookup.entries,
                          draft.entries + (size_t)i * DRAFT_LOOKUP_NUMBERS);

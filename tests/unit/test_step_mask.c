@@ -82,16 +82,17 @@ static struct step_world *open_world(void)
     static const uint32_t fuels[] = {20, 150, 0};
     static const uint32_t pages[] = {32, 40, 64};
     static const uint32_t rows[] = {16, 33, 64};
-    const struct step_world_options options = {
-        .isa = "auto",
-        .threads = 1 + below(2),
-        .rows_max = rows[below(3)],
-        .sequences_max = 1 + below(STEP_SCHEDULE_AT_ONCE),
-        .pages = pages[below(3)],
-        .host_pages = below(2) * 20,
-        .no_prefix_cache = below(3) == 0,
-        .speculation = below(2) == 0 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF,
-        .mask_fuel = fuels[below(3)]};
+    static const enum engine_speculation speculations[] = {
+        ENGINE_SPECULATION_OFF, ENGINE_SPECULATION_LOOKUP, ENGINE_SPECULATION_EXIT};
+    const struct step_world_options options = {.isa = "auto",
+                                               .threads = 1 + below(2),
+                                               .rows_max = rows[below(3)],
+                                               .sequences_max = 1 + below(STEP_SCHEDULE_AT_ONCE),
+                                               .pages = pages[below(3)],
+                                               .host_pages = below(2) * 20,
+                                               .no_prefix_cache = below(3) == 0,
+                                               .speculation = speculations[below(3)],
+                                               .mask_fuel = fuels[below(3)]};
     return step_world_open(&options);
 }
 
