@@ -397,10 +397,10 @@ enum status schema_number_exclusive_maximum_not(struct schema_work *work,
 static regex_node_id multiples(struct schema *schema, uint32_t divisor)
 {
     struct regex_pool *pool = schema->regexes;
-    regex_node_id whole =
-        regex_and(pool, schema->text->any_integer,
-                  regex_cat(pool, regex_or(pool, REGEX_EMPTY, schema_text_of(schema, "-")),
-                            regex_mod(pool, divisor, 0)));
+    regex_node_id magnitude = regex_and(pool, schema->text->any_integer, digits(schema, 1, WHOLE));
+    regex_node_id whole = /* -0 among them, which any_integer does not write */
+        regex_cat(pool, regex_or(pool, REGEX_EMPTY, schema_text_of(schema, "-")),
+                  regex_and(pool, magnitude, regex_mod(pool, divisor, 0)));
     regex_node_id zeros = regex_cat(pool, schema_text_of(schema, "."),
                                     regex_repeat(pool, schema->text->zero, 1, PARTS));
     return regex_cat(pool, whole, regex_or(pool, REGEX_EMPTY, zeros));

@@ -47,6 +47,9 @@ static void multiples(void **state)
          {"0.25", "0.5", "1.75", "3", "-2.5"},
          {"0.3", "1.1"}},
         {"{\"type\":\"integer\",\"not\":{\"multipleOf\":2}}", {"1", "3"}, {"2", "0"}},
+        {"{\"type\":\"number\",\"not\":{\"multipleOf\":2}}",
+         {"1", "-3"},
+         {"0", "-0", "-0.0", "-2"}},
     };
     KIT_TRY(cases);
 }
