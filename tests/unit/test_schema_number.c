@@ -82,7 +82,7 @@ static void dead_ends_are_seen(void **state)
         {"{\"type\":\"integer\",\"multipleOf\":5,\"minimum\":0,\"maximum\":100}", "101", 2},
         {"{\"type\":\"integer\",\"multipleOf\":15,\"maximum\":1000}", "1001", 2},
         {"{\"type\":\"integer\",\"multipleOf\":15,\"maximum\":1000}", "9999", 2},
-        {"{\"multipleOf\":7,\"maximum\":12}", "15", 1},
+        {"{\"multipleOf\":7,\"maximum\":12}", "15", 0},
         {"{\"multipleOf\":0.25,\"maximum\":2,\"exclusiveMinimum\":0}", "-", 0},
         {"{\"multipleOf\":0.25,\"maximum\":2,\"exclusiveMinimum\":0}", "2.01", 3},
         {"{\"multipleOf\":0.01,\"minimum\":0,\"maximum\":1000}", "1000.01", 6},
