@@ -114,22 +114,27 @@ static bool check_heap(const struct radix_tree *tree, enum radix_tier tier)
 }
 
 /* Checks that the tree's count of each tier equals the number of such nodes and the sum over the
- * domains. */
+ * domains, and that the domains' units are those of the nodes. */
 static bool check_counts(const struct radix_tree *tree)
 {
     uint32_t found[RADIX_TIERS] = {0};
+    uint32_t units[RADIX_TIERS] = {0};
     uint32_t used = 0;
     for (uint32_t i = 0; i < radix_store_nodes(tree); i++) {
         if (tree->nodes[i].symbol_count > 0) {
             found[tree->nodes[i].tier]++;
+            units[tree->nodes[i].tier] += tree->nodes[i].units;
             used++;
         }
     }
     for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++) {
         uint32_t sum = 0;
-        for (uint32_t i = 0; i < tree->options.domains_max; i++)
+        uint32_t sum_units = 0;
+        for (uint32_t i = 0; i < tree->options.domains_max; i++) {
             sum += tree->domains[i].counts[tier];
-        if (found[tier] != tree->counts[tier] || sum != found[tier])
+            sum_units += tree->domains[i].units[tier];
+        }
+        if (found[tier] != tree->counts[tier] || sum != found[tier] || sum_units != units[tier])
             return false;
     }
     uint32_t free_count = 0;

@@ -6,13 +6,13 @@ bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier
 {
     const struct radix_domain_record *left = &tree->domains[a];
     const struct radix_domain_record *right = &tree->domains[b];
-    const uint64_t left_count = left->counts[tier];
-    const uint64_t right_count = right->counts[tier];
-    const bool is_left_above = left_count > RADIX_EVICT_FLOOR;
-    if (is_left_above != (right_count > RADIX_EVICT_FLOOR))
+    const uint64_t left_units = (uint64_t)left->units[tier] * right->weight;
+    const uint64_t right_units = (uint64_t)right->units[tier] * left->weight;
+    const bool is_left_above = left->counts[tier] > RADIX_EVICT_FLOOR;
+    if (is_left_above != (right->counts[tier] > RADIX_EVICT_FLOOR))
         return is_left_above;
-    if (is_left_above && left_count * right->weight != right_count * left->weight)
-        return left_count * right->weight > right_count * left->weight;
+    if (is_left_above && left_units != right_units)
+        return left_units > right_units;
     return tree->nodes[left->idle[tier].first].idle_since <
            tree->nodes[right->idle[tier].first].idle_since;
 }

@@ -27,6 +27,7 @@ struct radix_record {
     uint64_t idle_since;
     uint16_t symbol_count;
     uint8_t tier;
+    uint16_t units; /* of its value; 1 unless radix_tree_weigh said otherwise */
 };
 
 /* The idle nodes of a domain in a tier, least recently idle first. `position` is the domain's index
@@ -46,6 +47,7 @@ struct radix_domain_record {
     radix_domain empty_previous, empty_next;
     radix_node first_child;
     uint32_t counts[RADIX_TIERS]; /* nodes of each tier */
+    uint32_t units[RADIX_TIERS];  /* of these nodes */
     struct radix_idle idle[RADIX_TIERS];
 };
 
@@ -112,7 +114,7 @@ static inline uint32_t radix_store_domain_hash(const struct radix_tree *tree, co
 
 /* Returns whether domain `a` evicts before domain `b`; both have idle nodes in `tier`. Shares are
  * parts of the same tier in proportion to weight, so the domain furthest above its share is the one
- * with the most nodes by weight. */
+ * whose nodes have the most units by weight. */
 bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier, radix_domain a,
                              radix_domain b);
 /* Restores a domain's position in the heap of a tier, after its idle list, count or weight changed.

@@ -303,6 +303,7 @@ static void count_add(struct radix_tree *tree, radix_node node)
     const struct radix_record *it = &tree->nodes[node];
     tree->counts[it->tier]++;
     tree->domains[it->domain].counts[it->tier]++;
+    tree->domains[it->domain].units[it->tier] += it->units;
     if (it->tier != RADIX_GHOST)
         radix_evict_rank(tree, it->domain, it->tier);
 }
@@ -314,6 +315,7 @@ static void count_remove(struct radix_tree *tree, radix_node node)
     radix_evict_busy(tree, node);
     tree->counts[it->tier]--;
     tree->domains[it->domain].counts[it->tier]--;
+    tree->domains[it->domain].units[it->tier] -= it->units;
     if (it->tier != RADIX_GHOST)
         radix_evict_rank(tree, it->domain, it->tier);
 }
@@ -336,6 +338,7 @@ static radix_node node_make(struct radix_tree *tree, radix_domain domain, uint32
         .idle_next = RADIX_NONE,
         .symbol_count = (uint16_t)count,
         .tier = RADIX_GHOST,
+        .units = 1,
     };
     *head = node;
     memcpy(radix_store_symbols(tree, node), symbols, count * sizeof *symbols);
@@ -437,9 +440,22 @@ void radix_tree_set(struct radix_tree *tree, radix_node node, enum radix_tier ti
     count_remove(tree, node);
     it->tier = (uint8_t)tier;
     it->value = value;
+    it->units = 1;
     count_add(tree, node);
     if (tree->fresh == node)
         tree->fresh = RADIX_NONE;
+}
+
+void radix_tree_weigh(struct radix_tree *tree, radix_node node, uint32_t units)
+{
+    struct radix_record *it = record_get(tree, node);
+    ASSERT(it->tier != RADIX_GHOST);
+    ASSERT(units > 0);
+    ASSERT(units <= UINT16_MAX);
+    uint32_t *sum = &tree->domains[it->domain].units[it->tier];
+    *sum = *sum - it->units + units;
+    it->units = (uint16_t)units;
+    radix_evict_rank(tree, it->domain, it->tier);
 }
 
 void radix_tree_clear(struct radix_tree *tree, radix_node node)
@@ -448,6 +464,7 @@ void radix_tree_clear(struct radix_tree *tree, radix_node node)
     if (it->tier != RADIX_GHOST) {
         count_remove(tree, node);
         it->tier = RADIX_GHOST;
+        it->units = 1;
         count_add(tree, node);
     }
     uint32_t at = node;
@@ -494,6 +511,11 @@ uint32_t radix_tree_value(const struct radix_tree *tree, radix_node node)
 {
     ASSERT(record_get(tree, node)->tier != RADIX_GHOST);
     return tree->nodes[node].value;
+}
+
+uint32_t radix_tree_units(const struct radix_tree *tree, radix_node node)
+{
+    return record_get(tree, node)->units;
 }
 
 radix_domain radix_tree_domain_of(const struct radix_tree *tree, radix_node node)

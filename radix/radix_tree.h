@@ -55,9 +55,12 @@ uint32_t radix_tree_match(const struct radix_tree *tree, const radix_domain *dom
  * domain would have more ghosts than it leaves free for others. O(pages). */
 radix_node radix_tree_insert(struct radix_tree *tree, radix_domain domain, radix_node below,
                              const uint32_t *symbols, uint32_t count);
-/* Gives a node a value in a tier, or replaces its value and tier. The node is busy afterwards.
- * O(log domains). */
+/* Gives a node a value in a tier, or replaces its value and tier. The node is busy afterwards, and
+ * its value has one unit. O(log domains). */
 void radix_tree_set(struct radix_tree *tree, radix_node node, enum radix_tier tier, uint32_t value);
+/* Says how many units of its tier's memory a node's value takes, from 1 to UINT16_MAX; shares are
+ * counted in units (radix_evict_next). O(log domains). */
+void radix_tree_weigh(struct radix_tree *tree, radix_node node, uint32_t units);
 /* Takes the value away. A node with children becomes a ghost. Otherwise the node is removed, and
  * with it each ancestor that then has neither value nor children. O(log domains) and O(1) for each
  * removed node. */
@@ -66,6 +69,7 @@ void radix_tree_clear(struct radix_tree *tree, radix_node node);
 enum radix_tier radix_tree_tier(const struct radix_tree *tree, radix_node node);
 /* Returns the value of a node that has one. */
 uint32_t radix_tree_value(const struct radix_tree *tree, radix_node node);
+uint32_t radix_tree_units(const struct radix_tree *tree, radix_node node);
 radix_domain radix_tree_domain_of(const struct radix_tree *tree, radix_node node);
 /* Returns page_symbols, or fewer for a partial page. */
 uint32_t radix_tree_symbol_count(const struct radix_tree *tree, radix_node node);
@@ -92,10 +96,10 @@ void radix_evict_idle(struct radix_tree *tree, radix_node node);
 /* Removes the node from its idle list; no effect if it is in none. O(log domains). */
 void radix_evict_busy(struct radix_tree *tree, radix_node node);
 /* Returns the next node to evict: the least recently idle node of the domain furthest above its
- * share. That is the domain with the most nodes of this tier, idle or not, by weight, among the
- * domains with idle nodes. Domains with at most RADIX_EVICT_FLOOR nodes come last, least recently
- * idle first. RADIX_NONE when nothing is idle. The node stays in the list until it is cleared, set
- * or made busy. O(1). */
+ * share. That is the domain whose nodes of this tier, idle or not, have the most units by weight,
+ * among the domains with idle nodes. Domains with at most RADIX_EVICT_FLOOR nodes come last, least
+ * recently idle first. RADIX_NONE when nothing is idle. The node stays in the list until it is
+ * cleared, set or made busy. O(1). */
 enum { RADIX_EVICT_FLOOR = 4 };
 radix_node radix_evict_next(const struct radix_tree *tree, enum radix_tier tier);
 uint32_t radix_evict_idle_count(const struct radix_tree *tree, enum radix_tier tier);

@@ -291,6 +291,13 @@ static bool is_kept(const struct kv_pool *pool, page_id page)
     return (pool->marks[page] & both) == both && kv_pool_has_window(pool, page);
 }
 
+/* Called after a page got its window units or gave them up. */
+static void tell_window(const struct kv_pool *pool, page_id page)
+{
+    if ((pool->marks[page] & MARK_CACHED) != 0 && pool->tell.window != NULL)
+        pool->tell.window(pool->tell.context, page);
+}
+
 static void drop_window(struct kv_pool *pool, page_id page)
 {
     uint32_t *units = &pool->windows[(size_t)page * pool->layout.window_units];
@@ -302,6 +309,7 @@ static void drop_window(struct kv_pool *pool, page_id page)
         units[i] = KV_POOL_NONE;
     }
     pool->window_count--;
+    tell_window(pool, page);
 }
 
 /* Called after a change of what decides about a page's window units: who needs them, and marks. */
@@ -337,6 +345,7 @@ void kv_pool_add_window(struct kv_pool *pool, page_id page)
     pool->window_count++;
     pool->kept_count += is_kept(pool, page);
     pool->needs[page] = 1;
+    tell_window(pool, page);
 }
 
 void kv_pool_need_window(struct kv_pool *pool, page_id page)
@@ -369,6 +378,7 @@ void kv_pool_move_window(struct kv_pool *pool, page_id from, page_id to)
                units * sizeof(*pool->windows));
         memset(&pool->windows[(size_t)from * units], 0xff, units * sizeof(*pool->windows));
         pool->kept_count += is_kept(pool, to);
+        tell_window(pool, to);
     }
     pool->needs[to]++;
     settle(pool, to);
@@ -422,8 +432,8 @@ static void changed(struct kv_pool *pool, page_id page, bool was_idle)
         pool->idle_count++;
     else
         pool->idle_count--;
-    if (pool->tell_idle != NULL)
-        pool->tell_idle(pool->tell_context, page, is_idle);
+    if (pool->tell.idle != NULL)
+        pool->tell.idle(pool->tell.context, page, is_idle);
 }
 
 static void add_reference(struct kv_pool *pool, page_id page)
@@ -465,11 +475,9 @@ void *kv_pool_memory(const struct kv_pool *pool, uint32_t unit)
     return (char *)pool->memory + (size_t)unit * pool->layout.page_bytes;
 }
 
-void kv_pool_set_idle(struct kv_pool *pool, void (*tell)(void *context, page_id page, bool is_idle),
-                      void *context)
+void kv_pool_set_tell(struct kv_pool *pool, const struct kv_pool_tell *tell)
 {
-    pool->tell_idle = tell;
-    pool->tell_context = context;
+    pool->tell = tell != NULL ? *tell : (struct kv_pool_tell){0};
 }
 
 void kv_pool_cache(struct kv_pool *pool, page_id page)

@@ -78,8 +78,11 @@ struct kv_pool {
         page_id first, last; /* the one that became spare first, and last */
         uint32_t count;
     } spares[KV_SPARES]; /* pages whose window units are spare */
-    void (*tell_idle)(void *context, page_id page, bool is_idle);
-    void *tell_context;
+    struct kv_pool_tell {
+        void (*idle)(void *context, page_id page, bool is_idle);
+        void (*window)(void *context, page_id page);
+        void *context;
+    } tell;       /* kv_pool_set_tell */
     void *poison; /* [page_bytes] in builds with slow checks */
 };
 
@@ -196,12 +199,12 @@ void kv_pool_wait(struct kv_pool *pool, const page_id *pages, uint32_t count);
  * layout.page_bytes. */
 void *kv_pool_memory(const struct kv_pool *pool, uint32_t unit);
 
-/* Sets the function that is called, at once, when a page becomes idle, and when it stops being idle
- * because it was retained or pinned. */
-void kv_pool_set_idle(struct kv_pool *pool, void (*tell)(void *context, page_id page, bool is_idle),
-                      void *context);
-/* The cache becomes a holder of a held page, or stops being one. An uncache does not call the
- * function of kv_pool_set_idle: the cache knows. */
+/* Sets the functions that are called, at once: `idle` when a page becomes idle, and when it stops
+ * being idle because it was retained or pinned; `window` when a page that the cache holds got its
+ * window units or gave them up. NULL: none is called any more. */
+void kv_pool_set_tell(struct kv_pool *pool, const struct kv_pool_tell *tell);
+/* The cache becomes a holder of a held page, or stops being one. An uncache calls no function of
+ * kv_pool_set_tell: the cache knows. */
 void kv_pool_cache(struct kv_pool *pool, page_id page);
 void kv_pool_uncache(struct kv_pool *pool, page_id page);
 bool kv_pool_is_cached(const struct kv_pool *pool, page_id page);

@@ -27,6 +27,16 @@ static void tell_idle(void *context, page_id page, bool is_idle)
     cache->version++;
 }
 
+/* Called by the pool when a page of the tree got its window units or gave them up: shares of the
+ * cache are counted in units. */
+static void tell_window(void *context, page_id page)
+{
+    struct prefix_cache *cache = context;
+    if (cache->page_node[page] != RADIX_NONE)
+        radix_tree_weigh(cache->tree, cache->page_node[page],
+                         1 + kv_pool_window_units(cache->pool, page));
+}
+
 static radix_node *init_nodes(uint32_t count)
 {
     radix_node *nodes = mem_alloc(((size_t)count + 1) * sizeof(*nodes));
@@ -91,14 +101,14 @@ enum status prefix_cache_init(struct prefix_cache *cache,
         total - kv_pool_units_least(cache->pool, options->context) - options->exchange;
     uint32_t share = (uint32_t)((uint64_t)total * options->pin_percent / 100);
     cache->pin_units_max = share < beside ? share : beside;
-    kv_pool_set_idle(cache->pool, tell_idle, cache);
+    kv_pool_set_tell(cache->pool, &(struct kv_pool_tell){tell_idle, tell_window, cache});
     return STATUS_OK;
 }
 
 void prefix_cache_deinit(struct prefix_cache *cache)
 {
     if (cache->pool != NULL)
-        kv_pool_set_idle(cache->pool, NULL, NULL);
+        kv_pool_set_tell(cache->pool, NULL);
     radix_tree_destroy(cache->tree);
     kv_host_deinit(&cache->host);
     mem_free(cache->page_node);
@@ -313,6 +323,13 @@ static host_page evict_acquire(struct prefix_cache *cache, page_id page)
     return to;
 }
 
+static void set_host(struct prefix_cache *cache, radix_node node, host_page page)
+{
+    radix_tree_set(cache->tree, node, RADIX_HOST, page);
+    radix_tree_weigh(cache->tree, node, kv_host_page_units(&cache->host, page));
+    cache->host_node[page] = node;
+}
+
 static void evict_page(struct prefix_cache *cache, radix_node node)
 {
     page_id page = radix_tree_value(cache->tree, node);
@@ -326,9 +343,8 @@ static void evict_page(struct prefix_cache *cache, radix_node node)
         kv_pool_uncache(cache->pool, page);
         return;
     }
-    radix_tree_set(cache->tree, node, RADIX_HOST, to);
+    set_host(cache, node, to);
     radix_evict_idle(cache->tree, node);
-    cache->host_node[to] = node;
     cache->figures.evicted_to_host++;
     cache->evicted.units += 1 + kv_pool_window_units(cache->pool, page);
     cache->evicted.from[cache->evicted.count] = page;
@@ -430,6 +446,7 @@ static void set_device(struct prefix_cache *cache, radix_node node, page_id page
 {
     ASSERT(cache->page_node[page] == RADIX_NONE); /* a page belongs to one node */
     radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
+    radix_tree_weigh(cache->tree, node, 1 + kv_pool_window_units(cache->pool, page));
     cache->page_node[page] = node;
     kv_pool_cache(cache->pool, page);
     cache->version++;
@@ -944,8 +961,7 @@ void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to)
         cache->figures.windows_dropped +=
             kv_pool_has_window(cache->pool, page) && !kv_host_has_window(&cache->host, to);
         cache->page_node[page] = RADIX_NONE; /* first: the node is not idle but moves */
-        radix_tree_set(cache->tree, node, RADIX_HOST, to);
-        cache->host_node[to] = node;
+        set_host(cache, node, to);
         kv_host_retain(&cache->host, to);
         kv_pool_uncache(cache->pool, page);
         cache->version++;
@@ -1031,8 +1047,11 @@ void prefix_cache_figures(const struct prefix_cache *cache, struct prefix_figure
 static bool check_node(const struct prefix_cache *cache, radix_node node, enum radix_tier tier,
                        uint32_t value, const struct engine_domain *domain)
 {
+    const uint32_t units = tier == RADIX_HOST ? kv_host_page_units(&cache->host, value)
+                                              : 1 + kv_pool_window_units(cache->pool, value);
     return radix_tree_tier(cache->tree, node) == tier &&
            radix_tree_value(cache->tree, node) == value &&
+           radix_tree_units(cache->tree, node) == units &&
            radix_tree_domain_of(cache->tree, node) ==
                radix_tree_find_domain(cache->tree, domain->bytes);
 }

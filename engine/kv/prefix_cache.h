@@ -120,7 +120,7 @@ struct prefix_cache {
     uint64_t version;
 };
 
-/* NO_MEMORY. Call it after kv_pool_init; it sets the pool's idle function. */
+/* NO_MEMORY. Call it after kv_pool_init; it sets the pool's functions (kv_pool_set_tell). */
 enum status prefix_cache_init(struct prefix_cache *cache,
                               const struct prefix_cache_options *options);
 /* Call it before kv_pool_deinit. */

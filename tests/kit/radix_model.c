@@ -14,6 +14,7 @@ struct entry {
     uint32_t symbols[PATH];
     enum radix_tier tier;
     uint32_t value;
+    uint32_t units;
     uint64_t idle_since; /* 0: busy */
     radix_node node;
 };
@@ -114,6 +115,15 @@ static uint32_t resident(const struct radix_model *m, uint32_t id, enum radix_ti
     return count;
 }
 
+static uint64_t resident_units(const struct radix_model *m, uint32_t id, enum radix_tier tier)
+{
+    uint64_t units = 0;
+    for (uint32_t i = 0; i < m->entry_count; i++)
+        if (m->entries[i].id == id && m->entries[i].tier == tier)
+            units += m->entries[i].units;
+    return units;
+}
+
 static void check_counts(struct radix_model *m)
 {
     uint32_t sums[RADIX_TIERS] = {0};
@@ -163,6 +173,7 @@ static void set(struct radix_model *m, struct entry *e, enum radix_tier tier)
 {
     e->tier = tier;
     e->value = ++m->value;
+    e->units = 1;
     e->idle_since = 0;
     radix_tree_set(m->tree, e->node, tier, e->value);
 }
@@ -234,7 +245,8 @@ static void do_insert(struct radix_model *m)
     if (e != NULL) {
         claim(m,
               node == e->node && radix_tree_tier(m->tree, node) == e->tier &&
-                  radix_tree_value(m->tree, node) == e->value,
+                  radix_tree_value(m->tree, node) == e->value &&
+                  radix_tree_units(m->tree, node) == e->units,
               "inserted again");
         return;
     }
@@ -322,13 +334,13 @@ static void do_match(struct radix_model *m)
 static bool gives_before(const struct radix_model *m, const struct entry *a, const struct entry *b)
 {
     if (a->id != b->id) {
-        uint64_t a_count = resident(m, a->id, a->tier);
-        uint64_t b_count = resident(m, b->id, b->tier);
-        bool is_above = a_count > RADIX_EVICT_FLOOR;
-        if (is_above != (b_count > RADIX_EVICT_FLOOR))
+        uint64_t a_units = resident_units(m, a->id, a->tier) * m->weights[b->id];
+        uint64_t b_units = resident_units(m, b->id, b->tier) * m->weights[a->id];
+        bool is_above = resident(m, a->id, a->tier) > RADIX_EVICT_FLOOR;
+        if (is_above != (resident(m, b->id, b->tier) > RADIX_EVICT_FLOOR))
             return is_above;
-        if (is_above && a_count * m->weights[b->id] != b_count * m->weights[a->id])
-            return a_count * m->weights[b->id] > b_count * m->weights[a->id];
+        if (is_above && a_units != b_units)
+            return a_units > b_units;
     }
     return a->idle_since < b->idle_since;
 }
@@ -392,6 +404,9 @@ static void do_entry(struct radix_model *m, uint32_t kind)
         e->idle_since = 0;
     } else if (kind == 2) {
         set(m, e, draw(m, 2) == 0 ? RADIX_HOST : RADIX_DEVICE);
+    } else if (kind == 3) {
+        e->units = 1 + draw(m, 6);
+        radix_tree_weigh(m->tree, e->node, e->units);
     } else {
         radix_tree_clear(m->tree, e->node);
         forget(m, e);
@@ -410,7 +425,7 @@ static void do_one(struct radix_model *m)
     } else if (kind < 54) {
         do_entry(m, 1);
     } else if (kind < 58) {
-        do_entry(m, kind % 2 + 2);
+        do_entry(m, kind % 3 + 2);
     } else if (kind < 62) {
         do_evict(m);
     } else if (kind < 63) {

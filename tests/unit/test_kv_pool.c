@@ -120,7 +120,20 @@ struct windows_model {
     uint32_t holders[WINDOWS_UNITS], needs[WINDOWS_UNITS];
     bool cached[WINDOWS_UNITS], pinned[WINDOWS_UNITS];
     uint64_t given_up;
+    bool told[WINDOWS_UNITS]; /* of pages that the cache holds: window units, as the pool says */
+    uint64_t told_count;
 };
+
+/* Called of pages that the cache holds, and of changes alone. */
+static void windows_tell(void *context, page_id page)
+{
+    struct windows_model *model = context;
+    const bool has = kv_pool_has_window(&model->pool, page);
+    assert_true(kv_pool_is_cached(&model->pool, page));
+    assert_int_not_equal(model->told[page], has);
+    model->told[page] = has;
+    model->told_count++;
+}
 
 static void windows_hold(struct windows_model *model, struct rng *rng, page_id page)
 {
@@ -173,6 +186,7 @@ static void windows_keep(struct windows_model *model, struct rng *rng, page_id p
         else
             break;
         model->cached[page] = !model->cached[page];
+        model->told[page] = kv_pool_has_window(pool, page); /* the cache looks when it takes it */
         break;
     case 1:
         if (!model->cached[page] || (!model->pinned[page] && rng_below(rng, 4) > 0))
@@ -202,6 +216,7 @@ static void windows_compare(const struct windows_model *model)
                               !(model->pinned[i] && kv_pool_is_tail(pool, i));
         assert_int_equal(kv_pool_is_spare(pool, i), is_spare);
         assert_true(!is_spare || model->cached[i]);
+        assert_true(!model->cached[i] || model->told[i] == kv_pool_has_window(pool, i));
         available += model->cached[i] && !model->pinned[i] && model->holders[i] == 0;
         available += is_spare ? WINDOWS_EACH : 0;
     }
@@ -220,12 +235,15 @@ static void test_windows_model(void **state)
     own.window = 20;
     assert_int_equal(kv_pool_init(&model.pool, kernels, &own, own.page_bytes * WINDOWS_UNITS, 16),
                      STATUS_OK);
+    kv_pool_set_tell(&model.pool,
+                     &(struct kv_pool_tell){.window = windows_tell, .context = &model});
     for (int step = 0; step < 20000; step++) {
         const page_id page = (page_id)rng_below(&rng, WINDOWS_UNITS);
         (rng_below(&rng, 2) == 0 ? windows_hold : windows_keep)(&model, &rng, page);
         windows_compare(&model);
     }
     assert_true(model.given_up > 100);
+    assert_true(model.told_count >= model.given_up);
     model.needs[0]++;
     assert_false(kv_pool_check(&model.pool, model.holders, model.needs)); /* the check can fail */
     kv_pool_deinit(&model.pool);
@@ -330,7 +348,7 @@ static void test_idle_model(void **state)
     struct kv_pool pool;
     assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * PAGES, 16),
                      STATUS_OK);
-    kv_pool_set_idle(&pool, tell, told_idle);
+    kv_pool_set_tell(&pool, &(struct kv_pool_tell){.idle = tell, .context = told_idle});
     uint32_t holders[PAGES] = {0};
     bool cached[PAGES] = {false};
     bool pinned[PAGES] = {false};

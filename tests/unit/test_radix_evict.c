@@ -30,6 +30,36 @@ static radix_node put(struct radix_tree *tree, radix_domain domain, uint32_t sym
     return node;
 }
 
+/* Shares are of memory: few nodes of many units have more of it than some nodes of one. */
+static void test_shares_count_units(void **state)
+{
+    (void)state;
+    enum { FEW = RADIX_EVICT_FLOOR + 1, MANY = 2 * FEW, UNITS = 6 };
+    struct radix_tree *tree = fresh(FEW + MANY, 2);
+    radix_domain few = weighted(tree, 1, 1);
+    radix_domain many = weighted(tree, 2, 1);
+    radix_node heavy = RADIX_NONE;
+    for (uint32_t i = 0; i < MANY; i++)
+        put(tree, many, i);
+    for (uint32_t i = 0; i < FEW; i++)
+        heavy = put(tree, few, MANY + i);
+    assert_int_equal(radix_tree_domain_of(tree, radix_evict_next(tree, RADIX_DEVICE)), many);
+    radix_tree_weigh(tree, heavy, UNITS); /* 5 nodes and 10 units; the others are older */
+    assert_int_equal(radix_tree_domain_of(tree, radix_evict_next(tree, RADIX_DEVICE)), many);
+    radix_tree_weigh(tree, heavy, UNITS + 1);
+    assert_int_equal(radix_tree_units(tree, heavy), UNITS + 1);
+    assert_int_equal(radix_tree_domain_of(tree, radix_evict_next(tree, RADIX_DEVICE)), few);
+    (void)weighted(tree, 1, 2); /* twice the share */
+    assert_int_equal(radix_tree_domain_of(tree, radix_evict_next(tree, RADIX_DEVICE)), many);
+    (void)weighted(tree, 1, 1);
+    assert_true(radix_check(tree));
+    radix_tree_set(tree, heavy, RADIX_HOST, 99); /* another copy, whose units nobody has told */
+    assert_int_equal(radix_tree_units(tree, heavy), 1);
+    assert_int_equal(radix_tree_domain_of(tree, radix_evict_next(tree, RADIX_DEVICE)), many);
+    assert_true(radix_check(tree));
+    radix_tree_destroy(tree);
+}
+
 /* Domain of the next to go, which goes. */
 static radix_domain evict(struct radix_tree *tree)
 {
@@ -259,6 +289,7 @@ static void test_many_domains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares_count_units),
         cmocka_unit_test(test_one_domain_goes_leaf_first),
         cmocka_unit_test(test_floods_stay_within_their_share),
         cmocka_unit_test(test_floor),

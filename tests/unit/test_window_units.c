@@ -19,6 +19,7 @@ static struct cache_bed bed;
 static struct cache_bed_text texts[8];
 static const struct engine_domain domain_a = {{1}}, domain_b = {{2}}, nobody;
 static const struct prefix_view view_a = {.domain = &domain_a, .weight = 1};
+static const struct prefix_view view_b = {.domain = &domain_b, .weight = 1};
 
 /* Text 0, and texts that share their first 40, 48, 64, 80 tokens with it; others share nothing. */
 static void open_bed(uint32_t units, uint32_t host_units)
@@ -116,6 +117,39 @@ static void test_units_are_given_up_in_order(void **state)
     cache_bed_verify(&runner);
     cache_bed_check(&bed);
     cache_bed_release(&runner);
+    cache_bed_deinit(&bed);
+}
+
+/* Shares of the cache are of memory. A tenant with nine short texts has fewer pages than a tenant
+ * with two long ones. It has more units, because each of its pages is in a window, so its pages are
+ * evicted first, though they are younger. */
+static void test_shares_of_the_cache_count_units(void **state)
+{
+    (void)state;
+    open_bed(60, 8);
+    struct prefix_match match;
+    cache_bed_run(&bed, &view_a, &texts[0], CONTEXT);
+    cache_bed_run(&bed, &view_a, &texts[5], CONTEXT);
+    drop_middle(); /* 12 pages, of which 4 are tails: 20 units */
+    for (uint32_t i = 0; i < 9; i++) {
+        struct cache_bed_text once;
+        cache_bed_text_make(&once, NULL, 0, 100 + i);
+        cache_bed_run(&bed, &view_b, &once, SYMBOLS); /* a page with its window: 3 units */
+    }
+    const uint32_t full = bed.pool.free_count;
+    assert_int_equal(60 - full, 12 + 4 * UNITS + 9 * (1 + UNITS));
+    assert_true(prefix_cache_make_room(&bed.cache, full + 2 * (1 + UNITS)));
+    assert_int_equal(found(0, CONTEXT).tokens, CONTEXT - 1);
+    assert_int_equal(found(5, CONTEXT).tokens, CONTEXT - 1);
+    assert_int_equal(found(5, CONTEXT).tokens_host, 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        struct cache_bed_text once;
+        cache_bed_text_make(&once, NULL, 0, 100 + i);
+        prefix_cache_find(&bed.cache, &view_b, once.tokens, SYMBOLS + 1, &match);
+        assert_int_equal(match.tokens, SYMBOLS);
+        assert_int_equal(match.tokens_host, i < 2 ? SYMBOLS : 0);
+    }
+    cache_bed_check(&bed); /* of host pages the units too */
     cache_bed_deinit(&bed);
 }
 
@@ -467,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_a_text_is_found_as_far_as_the_window_behind_it_is_there),
         cmocka_unit_test(test_a_duplicate_hands_its_units_to_the_page_that_takes_its_place),
         cmocka_unit_test(test_units_are_given_up_in_order),
+        cmocka_unit_test(test_shares_of_the_cache_count_units),
         cmocka_unit_test(test_tails_of_held_pages_go_last),
         cmocka_unit_test(test_host_pages_keep_the_units_of_tails),
         cmocka_unit_test(test_a_full_host_keeps_pages_alone),
