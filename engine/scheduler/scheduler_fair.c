@@ -122,12 +122,12 @@ void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double 
     account->served += tokens * 100 / account->weight;
 }
 
-double scheduler_fair_residency(uint64_t room_tokens)
+double scheduler_fair_residency(double room_tokens)
 {
-    return (double)room_tokens / SCHEDULER_RESIDENCY_TOKENS * SCHEDULER_PRICE_RESIDENCY;
+    return room_tokens / SCHEDULER_RESIDENCY_TOKENS * SCHEDULER_PRICE_RESIDENCY;
 }
 
-void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, uint64_t room_tokens)
+void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, double room_tokens)
 {
     if (!fair->clients[client].is_over)
         scheduler_fair_charge(fair, client, scheduler_fair_residency(room_tokens));

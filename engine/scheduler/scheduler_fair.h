@@ -34,8 +34,10 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 #define SCHEDULER_PRICE_DRAW      0.05
 #define SCHEDULER_PRICE_DRAW_MOST 0.5
 #define SCHEDULER_PRICE_DRAFT     0.5 /* a draft token that was rejected */
-/* Each step, of a running or throttled sequence: for every 16 tokens that its pages have room for,
- * whatever the size of a page. */
+/* Each step, of a running or throttled sequence: for every 16 tokens that its units of KV memory
+ * have room for in all layers, whatever the size of a unit. Where layers have two kinds, a page
+ * without window units is the part of a page of all layers that its one unit is of all its units.
+ */
 #define SCHEDULER_PRICE_RESIDENCY 0.01
 enum { SCHEDULER_RESIDENCY_TOKENS = 16 };
 
@@ -144,12 +146,11 @@ static inline double scheduler_fair_token(double draw_work)
 
 /* Charges `tokens`, which are already multiplied with their price. */
 void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double tokens);
-/* What one step charges for pages with room for `room_tokens` tokens. */
-double scheduler_fair_residency(uint64_t room_tokens);
+/* What one step charges for units with room for `room_tokens` tokens in all layers. */
+double scheduler_fair_residency(double room_tokens);
 /* Charges that, but nothing to a client that is over: most of its work is put off, and
  * its pages stay. */
-void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client,
-                                 uint64_t room_tokens);
+void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, double room_tokens);
 
 /* Moves the window to `now_us`, and adds what a step did (NULL = none). */
 void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,

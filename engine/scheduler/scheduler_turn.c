@@ -247,14 +247,18 @@ static void fair_levels(struct scheduler_state *state)
     }
 }
 
-/* Tokens of a full context in each slot, or of the whole pool where that is less: what else a large
- * pool holds is the cache's and charged to nobody. */
-static uint64_t fair_room_most(const struct scheduler_state *state)
+/* Tokens, in all layers, that the units of a full context in each slot have room for, or those of
+ * the whole pool where that is less: what else a large pool holds is the cache's and charged to
+ * nobody. */
+static double fair_room_most(const struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
     const uint32_t page = input->page_tokens;
-    uint64_t pages = ((uint64_t)state->fair->options.context + page - 1) / page * input->places;
-    return (pages < input->units_total ? pages : input->units_total) * page;
+    const uint64_t pages = ((uint64_t)state->fair->options.context + page - 1) / page;
+    const uint64_t windows = pages < input->window_most ? pages : input->window_most;
+    const uint64_t units = (pages + windows * input->window_units) * input->places;
+    return (double)(units < input->units_total ? units : input->units_total) * page /
+           scheduler_page_units(state);
 }
 
 /* A client is over when it has this much more service than a client that wants some, the lighter of

@@ -92,8 +92,9 @@ void step_charge_pages(struct step *step)
         const struct sequence *sequence = &table->slots[table->order[i]];
         if (sequence->page_count > 0 && !charge_is_operators(step, sequence))
             scheduler_fair_charge_pages(&step->fair, sequence->client,
-                                        (uint64_t)sequence->page_count *
-                                            step->pool.layout.page_tokens);
+                                        (double)sequence_units(sequence, &step->pool) *
+                                            step->pool.layout.page_tokens /
+                                            kv_pool_page_units(&step->pool));
     }
 }
 

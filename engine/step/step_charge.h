@@ -26,7 +26,7 @@ void step_charge_token(struct step *step, const struct sequence *sequence);
 /* Charges the rows of `drafts` draft tokens. A negative number takes the charge of accepted ones
  * back, which are charged as tokens instead. */
 void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t drafts);
-/* Charges each sequence for the pages that it holds during a step. */
+/* Charges each sequence for the units of KV memory that it holds during a step. */
 void step_charge_pages(struct step *step);
 
 /* In this step a request of `client` waits for the prompt that the sequence `leader` computes. */

@@ -21,7 +21,7 @@ enum {
 static const double price_cached = 0.1;
 static const double price_generated = 2;
 static const double price_guess = 0.5; /* a rejected draft token */
-/* a token's room in pages for one step, whatever their size */
+/* a token's room in all layers for one step, whatever the size of pages and units */
 static const double price_room_step = 0.01 / 16;
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct sim_account *account,
@@ -401,6 +401,17 @@ static void pass_charge(struct sim_account *account, uint32_t index, uint32_t fi
     place->high = end > place->high ? end : place->high;
 }
 
+/* Units of KV memory that a sequence holds for itself: its pages, and of those that its window has
+ * reached the window units too. */
+static uint32_t pass_units(const struct sim_account *account, const struct sequence *sequence)
+{
+    const struct kv_layout *layout = &account->step->pool.layout;
+    uint32_t units = 0;
+    for (uint32_t p = 0; p < sequence->page_count; p++)
+        units += p < sequence->window_page ? 1 : 1 + layout->window_units;
+    return units;
+}
+
 void sim_account_pass(struct sim_account *account, const struct model_batch *batch)
 {
     const struct kv_rows *kv = &batch->kv;
@@ -422,8 +433,9 @@ void sim_account_pass(struct sim_account *account, const struct model_batch *bat
         const struct sequence *sequence = &account->step->sequences.slots[p];
         if (!place->is_running)
             continue;
-        double residency =
-            price_room_step * sequence->page_count * account->knobs->machine.page_tokens;
+        const struct kv_layout *layout = &account->step->pool.layout;
+        double residency = price_room_step * pass_units(account, sequence) * layout->page_tokens /
+                           (1 + layout->window_units);
         account->clients[place->client].residency += residency;
         uint32_t could = sequence->token_count - sequence->computed;
         if (!place->is_throttled && place->rows < could)

@@ -142,6 +142,38 @@ static void test_residency_of_any_page(void **state)
     assert_true(charged[0] - charged[1] < 1e-6);
 }
 
+/* Where layers have two kinds a sequence pays for its units: a page behind the window takes one of
+ * the units of a page of all layers. */
+static void test_residency_counts_units(void **state)
+{
+    (void)state;
+    enum { ROWS = 64, PROMPT = 5 * ROWS, WINDOW = 21 };
+    struct step_world_options options = {.rows_max = ROWS, .sequences_max = 1, .pages = 64};
+    struct engine_request request = ask(SERVICE_CLASS_STANDARD, 0, PROMPT, 1);
+    step_world_window = WINDOW;
+    struct step_world *world = step_world_open(&options);
+    const struct kv_pool *pool = &world->step.pool;
+    double expected = PROMPT * SCHEDULER_PRICE_PROMPT + SCHEDULER_PRICE_GENERATED;
+    uint32_t behind = 0; /* pages behind the window, over all steps */
+    assert_true(pool->layout.window_units > 0);
+    step_world_submit(world, &request);
+    step_world_run(world);
+    for (uint32_t computed = ROWS; computed < PROMPT; computed += ROWS) { /* at the end of a step */
+        const uint32_t pages = kv_pool_pages_for(pool, computed);
+        const uint32_t windows = pages - kv_pool_window_page(pool, computed);
+        const uint32_t units = pages + windows * pool->layout.window_units;
+        behind += pages - windows;
+        expected += SCHEDULER_PRICE_RESIDENCY * units * pool->layout.page_tokens /
+                    kv_pool_page_units(pool) / SCHEDULER_RESIDENCY_TOKENS;
+    }
+    assert_true(behind > 0);
+    const double charged = world->step.fair.clients[0].charged;
+    assert_true(charged - expected < 1e-6);
+    assert_true(expected - charged < 1e-6);
+    step_world_close(world);
+    step_world_window = 0;
+}
+
 /* A prompt that others of its group wait for is paid in equal parts by all tenants that wait, and
  * goes as fast as the most urgent of them. */
 static void test_followers_pay_and_hurry(void **state)
@@ -243,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_pause_for_a_class),
         cmocka_unit_test(test_cancel_while_paused),
         cmocka_unit_test(test_preemption_off),
+        cmocka_unit_test(test_residency_counts_units),
         cmocka_unit_test(test_residency_of_any_page),
         cmocka_unit_test(test_followers_pay_and_hurry),
         cmocka_unit_test(test_throttled_first),
