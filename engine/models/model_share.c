@@ -22,7 +22,8 @@ enum status model_share_of(struct model_share *out, const struct model_config *c
     ASSERT(rank < count);
     if (count > 1 && config->has_row_norms)
         FAIL(STATUS_UNSUPPORTED,
-             "tensor parallel: a %s model norms queries and keys over all heads together, which "
+             "tensor parallel: architecture %s norms queries and keys over all heads together, "
+             "which "
              "ranks cannot divide",
              config->architecture);
     if (config->kv_heads % count != 0)

@@ -227,7 +227,7 @@ static void test_norms_of_all_heads_are_refused(void **state)
         .architecture = "olmo2", .heads = 8, .kv_heads = 8, .hidden = 512, .has_row_norms = true};
     assert_int_equal(model_share_of(&share, &olmo, 0, 1), STATUS_OK);
     assert_int_equal(model_share_of(&share, &olmo, 1, 2), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_note()->message, "olmo2 model norms queries and keys"));
+    assert_non_null(strstr(status_note()->message, "architecture olmo2 norms queries and keys"));
 }
 
 int main(void)

@@ -619,7 +619,7 @@ static void test_what_cannot_start_is_said(void **state)
     options.ranks = group.ranks;
     assert_int_equal(engine_open(&engine, &options), STATUS_UNSUPPORTED);
     assert_string_equal(status_note()->message,
-                        "tensor parallel: a olmo2 model norms queries and keys over all heads "
+                        "tensor parallel: architecture olmo2 norms queries and keys over all heads "
                         "together, which ranks cannot divide");
     assert_int_equal(rank_group_end(&group), 0);
     remove_tiny();

@@ -149,7 +149,8 @@ static void bad_files_are_refused(void **state)
     (void)state;
     struct text_file fine = {0};
     struct text_file without_kinds = {.without_kinds = true};
-    expect_refused(&(struct text_file){.model = "t5"}, NULL, STATUS_UNSUPPORTED, "'t5'");
+    expect_refused(&(struct text_file){.model = "t5"}, NULL, STATUS_UNSUPPORTED,
+                   "tokenizer model 't5' is not supported");
     expect_refused(&fine, a_blank_is_added, STATUS_UNSUPPORTED, "add_space_prefix");
     expect_refused(&fine, eos_is_the_size, STATUS_CORRUPT, "eos_token_id is 256");
     expect_refused(&fine, padding_is_the_size, STATUS_CORRUPT, "padding_token_id");
