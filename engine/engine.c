@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 #include "engine/engine_constrain.h"
+#include "engine/engine_pooling.h"
 #include "engine/engine_show.h"
 
 #include <errno.h>
@@ -56,6 +57,7 @@ struct engine {
     char model_name[LIMIT_NAME_BYTES];
     int64_t created_wall_s;
     uint32_t context;
+    enum engine_pooling pooling;
     pthread_t thread;
     bool has_thread;
     struct answer_model answer;
@@ -293,6 +295,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(open_text(engine, options));
     TRY(model_config_read(&config, &engine->source));
     TRY(model_config_check_kv(&config, kv_type));
+    TRY(engine_pooling_find(&engine->pooling, options->embeddings, &engine->source));
     if (options->context > config.context)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens was asked for; the model has %u",
              options->context, config.context);
@@ -320,7 +323,9 @@ static enum status open_model(struct engine *engine, const struct engine_options
     const struct model_options model_options = {.rows_max = options->rows_max,
                                                 .logit_rows_max = logit_rows_max,
                                                 .context = engine->context,
-                                                .weights = weights};
+                                                .weights = weights,
+                                                .has_states =
+                                                    engine->pooling != ENGINE_POOLING_NONE};
     TRY(model_open_share(&engine->model, engine->kernels, &engine->source, &model_options, &share));
     model_source_forget(&engine->source); /* the weights are packed: the file is not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
@@ -408,6 +413,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .exchange_pages = kernels_is_device(engine->kernels) ? EXCHANGE_PAGES : 0,
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
+        .pooling = engine->pooling,
     };
     enum status status = open_encode(engine, &step_options);
     if (status == STATUS_OK)
@@ -596,6 +602,9 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .kv_pages = engine->step.pool.unit_count,
         .ranks = ranks_count(engine->ranks),
         .pin_pages = engine->step.cache.pin_units_max,
+        .pooling = engine->pooling,
+        .width = model_config(engine->model)->width,
+        .sequences = engine->step.options.sequences_max,
     };
 }
 
@@ -720,6 +729,8 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     const struct engine_request *asked = &ticket->asked;
     uint32_t vocab = vocab_size(engine->vocab);
     TRY(ticket_check_asked(ticket, vocab));
+    if (asked->pooling != ENGINE_POOLING_NONE && asked->pooling != engine->pooling)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "model", "the model gives no embeddings of this kind");
     if (asked->constraint.is_set)
         TRY(engine_constrain_take(engine->constrain, &engine->tickets, slot));
     if (asked->prompt_kind == ENGINE_PROMPT_TOKENS)

@@ -42,6 +42,7 @@ struct engine_options {
     bool is_free;           /* as kernels_options.is_free */
     const char *kv_type;    /* a name of kernels/kv_types.def; NULL = "f16" */
     const char *weights;    /* as model_weights_find; NULL = "file". Not for a draft model */
+    const char *embeddings; /* as engine_pooling_find; NULL = "auto" */
     bool has_whole_experts; /* ranks have whole experts in place of a part of each */
     uint32_t page_tokens;   /* tokens of a KV page, a multiple of 16; 0 = the backend decides */
     uint32_t threads;       /* compute threads of all ranks together; 0 = all processors */
@@ -93,6 +94,9 @@ struct engine_info {
     uint32_t ranks;         /* processes that compute the model; 1 = this process alone */
     /* Of kv_pages, at most this many for published prompts; 0 without a cache. */
     uint32_t pin_pages;
+    enum engine_pooling pooling; /* of its embeddings; NONE: it gives none */
+    uint32_t width;              /* numbers of an embedding */
+    uint32_t sequences;          /* that compute at once */
 };
 void engine_info(const struct engine *engine, struct engine_info *out);
 /* Pages (units) that a published prompt of `tokens` tokens would pin. */

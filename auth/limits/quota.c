@@ -448,6 +448,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
     struct quota_ask ask = {
         .body_bytes = demand->body_bytes,
         .is_text = demand->is_text,
+        .has_no_output = demand->has_no_output,
         .output_most = demand->output_most,
         .deadline_us =
             now_us + (demand->deadline_ms + INT64_C(1) * LIMIT_QUOTA_LEASE_GRACE_MS) * 1000,

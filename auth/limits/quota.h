@@ -41,6 +41,7 @@ struct quota_demand {
     const char *service_class;
     size_t body_bytes;
     bool is_text;         /* work on text alone, without tokens */
+    bool has_no_output;   /* it generates no tokens */
     int64_t output_most;  /* the request's max_tokens times its choices; 0: unknown */
     uint32_t deadline_ms; /* the request's deadline from now */
 };

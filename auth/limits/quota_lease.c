@@ -411,12 +411,14 @@ bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *
                          struct quota_lease *lease, struct quota_denial *denial)
 {
     int64_t input = ask->is_text ? 0 : reserve_input(account, ask);
+    bool has_output = !ask->is_text && !ask->has_no_output;
     *lease = (struct quota_lease){.deadline_us = ask->deadline_us,
                                   .price = ask->price,
                                   .prompt = input,
                                   .input = input,
-                                  .output = ask->is_text ? 0 : reserve_output(account, ask, input),
+                                  .output = has_output ? reserve_output(account, ask, input) : 0,
                                   .output_most = ask->output_most,
+                                  .has_no_output = ask->has_no_output,
                                   .body_bytes = ask->body_bytes};
     bool is_allowed = reserve_check(account, lease, ask->now_us, &lease->charged, denial);
     if (!is_allowed && window_of((int)denial->limit) != QUOTA_MINUTE) {
@@ -546,7 +548,8 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
         lease_unlink(lease);
     }
     if (prompt > 0) {
-        lengths_add(account, output);
+        if (!lease->has_no_output)
+            lengths_add(account, output);
         guess_learn(account, lease->body_bytes, prompt);
     }
     lease->account = NULL;

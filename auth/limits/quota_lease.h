@@ -47,6 +47,7 @@ struct quota_lease {
      * (shadow, lower_class) is not charged. */
     uint32_t charged;
     bool is_expired;           /* given back at its deadline; settling charges what was used */
+    bool has_no_output;        /* its output says nothing of the answers to come */
     bool is_worked;            /* an engine has worked on its text (quota_lease_worked) */
     struct price_tokens price; /* the prices at the reservation */
     int64_t prompt;            /* tokens of the prompt, which occupy pages */
@@ -61,6 +62,7 @@ struct quota_lease {
 struct quota_ask {
     size_t body_bytes;
     bool is_text;              /* work on text alone: it takes a request and bytes, and no tokens */
+    bool has_no_output;        /* it takes input tokens alone */
     int64_t output_most;       /* 0: unknown */
     int64_t deadline_us;       /* monotonic */
     int64_t now_us;            /* monotonic */

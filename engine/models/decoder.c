@@ -111,6 +111,8 @@ static enum status open_buffers(struct model *model)
     if (model->share.count > 1)
         TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
                               &decoder->logits_part));
+    if (model->has_states)
+        TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &model->states));
     return model_arch_buffer(model, model->logit_rows_max, config->vocab, &model->logits);
 }
 
@@ -133,7 +135,8 @@ void decoder_close(struct model *model)
                              decoder->routes_memory,
                              decoder->rope_tables[1],
                              decoder->scratch,
-                             model->logits};
+                             model->logits,
+                             model->states};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(model->kernels, buffers[i]);
     decoder_weights_close(&decoder->weights, model);
@@ -477,6 +480,20 @@ static void forward_logits(struct model *model, uint32_t rows)
                                                                      .cols = config->vocab});
 }
 
+/* What the output layer reads, for those who want it without logits. */
+static void forward_states(struct model *model, uint32_t rows)
+{
+    const struct decoder_weights *weights = &model->decoder->weights;
+    kernels_norm(model->kernels, &(struct norm_args){.x = model->decoder->now_x,
+                                                     .weight = weights->output_norm,
+                                                     .y = model->states,
+                                                     .rows = rows,
+                                                     .cols = model->config.width,
+                                                     .epsilon = model->config.norm_epsilon,
+                                                     .kind = forward_norm_kind(model),
+                                                     .bias = weights->output_norm_bias});
+}
+
 /* Whether every row has logits, in the same order: then nothing needs to be gathered. */
 static bool forward_wants_all(const struct model_batch *batch)
 {
@@ -527,5 +544,7 @@ void decoder_forward(struct model *model, const struct model_batch *batch)
         else
             forward_feed(model, rest.rows, i);
     }
+    if (model->states != NULL)
+        forward_states(model, rest.rows);
     forward_logits(model, rest.rows);
 }

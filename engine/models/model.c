@@ -112,6 +112,7 @@ enum status model_open_share(struct model **out, struct kernels *kernels,
     model->kernels = kernels;
     model->share = *share;
     model->weights = options->weights;
+    model->has_states = options->has_states;
     model->rows_max = options->rows_max;
     model->logit_rows_max = options->logit_rows_max;
     model->told_us = clock_mono_us(clock_system());
@@ -149,6 +150,12 @@ void model_watch(struct model *model, struct pulse *pulse, uint32_t place)
 const struct model_config *model_config(const struct model *model)
 {
     return &model->config;
+}
+
+const float *model_states(const struct model *model)
+{
+    ASSERT(model->states != NULL);
+    return model->states;
 }
 
 const struct model_codes_sums *model_codes_sums(const struct model *model)

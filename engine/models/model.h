@@ -30,6 +30,7 @@ struct model_options {
     /* Tokens that are served; 0 = the model's own context. Factors of LongRoPE depend on it. */
     uint32_t context;
     enum model_weights weights;
+    bool has_states; /* model_states is called */
 };
 
 /* Checks the shape and type of every tensor, and packs the weights. The file may be closed
@@ -65,3 +66,8 @@ void model_watch(struct model *model, struct pulse *pulse, uint32_t place);
  * below the context, and pages laid out for this model. NULL when the device has failed; the error
  * note says how. */
 const float *model_forward(struct model *model, const struct model_batch *batch);
+
+/* Returns the states behind the last norm of the rows with logits, [logit_rows][width], of the last
+ * call of model_forward, with the lifetime and place of the logits. The model was opened with
+ * has_states. */
+const float *model_states(const struct model *model);

@@ -39,6 +39,8 @@ struct model {
     struct pulse *pulse; /* beats at pulse_place with every layer; or NULL */
     uint32_t pulse_place;
     float *logits; /* [logit_rows_max][vocab] in memory of the kernels, owned by the decoder */
+    bool has_states;
+    float *states; /* [logit_rows_max][width], likewise; NULL without has_states */
 };
 
 /* Packs a matrix [rows][cols] of the file for the kernels. CORRUPT when its shape differs. */

@@ -23,6 +23,13 @@ enum engine_preemption {
     ENGINE_PREEMPTION_OFF,
 };
 
+/* How the states of a text's tokens, behind the model's last norm, become its embedding. */
+enum engine_pooling {
+    ENGINE_POOLING_NONE, /* the model gives no embeddings */
+    ENGINE_POOLING_LAST, /* the state of the last token */
+    ENGINE_POOLING_MEAN, /* the mean over all tokens */
+};
+
 /* Which drafter proposes tokens that the model then verifies in one step. */
 enum engine_speculation {
     ENGINE_SPECULATION_OFF,

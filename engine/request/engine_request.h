@@ -14,6 +14,7 @@
 #include "config/base/limits_tools.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
+#include "engine/request/engine_mode.h"
 #include "engine/schema/constraint.h"
 
 /* Has a generation, so that a stale id is noticed and ignored. Never 0. */
@@ -97,6 +98,9 @@ struct engine_request {
     bool wants_ids;        /* the consumer shows ids of tokens; an engine always gives them */
     bool echo;             /* the prompt comes back first, with log-probabilities if wanted */
     bool is_scored;        /* echo only: no token is generated, whatever tokens_max says */
+    /* The prompt becomes one vector and no token is generated; NONE: an answer is generated. It
+     * must be the engine's own pooling (engine_info). */
+    enum engine_pooling pooling;
 
     struct engine_domain domain; /* where its pages go; all zero = it does not use the cache */
     /* Domains that it may read, in the order of matching: published prompts, groups, its own.
@@ -163,7 +167,10 @@ enum engine_event_kind {
      * token on, its log-probability. A character that is cut at the prompt's end comes with the
      * answer. Not acknowledged. */
     ENGINE_EVENT_PROMPT,
-    ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
+    ENGINE_EVENT_TOKEN, /* one generated token of one choice */
+    /* The embedding of the prompt: `text` holds engine_info.width float32 values of this machine's
+     * byte order, with the length 1. It comes once, before CHOICE_END, and is not acknowledged. */
+    ENGINE_EVENT_EMBEDDING,
     ENGINE_EVENT_PAUSED,     /* a choice that has generated tokens computes nothing for now */
     ENGINE_EVENT_RESUMED,    /* it goes on; its next TOKEN follows */
     ENGINE_EVENT_CHOICE_END, /* the choice has ended; text may hold what was held back */

@@ -408,8 +408,8 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
                    LIMIT_LOGPROBS);
     if (asked->is_scored && !asked->echo)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_tokens", "max_tokens must be at least 1 without echo");
-    if (asked->is_published && asked->choices != 1)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "n must be 1 for a published prompt");
+    if ((asked->is_published || asked->pooling != ENGINE_POOLING_NONE) && asked->choices != 1)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "n must be 1 for a published prompt or an embedding");
     for (uint32_t i = 0; i < asked->stop_count; i++)
         if (asked->stop[i].length < 1 || asked->stop[i].length > LIMIT_STOP_BYTES)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop", "a stop string has from 1 to %d bytes",
@@ -430,15 +430,37 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
 
 static const char *take_prompt_param(const struct ticket *ticket)
 {
+    if (ticket->asked.pooling != ENGINE_POOLING_NONE)
+        return "input";
     return ticket->asked.prompt_kind == ENGINE_PROMPT_CHAT ? "messages" : "prompt";
 }
 
 enum status ticket_fail_context(const struct ticket *ticket, uint32_t context)
 {
-    FAIL_PARAM(STATUS_CONTEXT_LENGTH, take_prompt_param(ticket),
+    const char *param = take_prompt_param(ticket);
+    if (ticket->asked.pooling != ENGINE_POOLING_NONE)
+        FAIL_PARAM(STATUS_CONTEXT_LENGTH, param,
+                   "This model's maximum input length is %u tokens, and the input has more. Please "
+                   "reduce the length of the input.",
+                   context - 1);
+    FAIL_PARAM(STATUS_CONTEXT_LENGTH, param,
                "This model's maximum context length is %u tokens, but the prompt has more than %u "
                "tokens. Please reduce the length of the %s.",
-               context, context, take_prompt_param(ticket));
+               context, context, param);
+}
+
+/* The scheduler keeps room for one token behind the sequence, as behind a prompt. */
+static enum status take_prompt_embedded(struct ticket_table *table, struct ticket *ticket,
+                                        size_t prompt_count, uint32_t context)
+{
+    if (prompt_count >= context)
+        return ticket_fail_context(ticket, context);
+    ticket->prompt_count = (uint32_t)prompt_count;
+    ticket->tokens_max = 0;
+    if (!acquire_bytes(table, ticket, &ticket->asked, ticket->door_class,
+                       prompt_count * sizeof(uint32_t)))
+        return acquire_bytes_fail(table, &ticket->asked, prompt_count * sizeof(uint32_t));
+    return STATUS_OK;
 }
 
 static enum status take_prompt_scores(struct ticket_table *table, struct ticket *ticket)
@@ -483,7 +505,10 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
     ASSERT(ticket->prompt == NULL);
     ticket->prompt = prompt;
     if (prompt_count == 0)
-        FAIL_PARAM(STATUS_INVALID, param, "the prompt is empty: at least one token is needed");
+        FAIL_PARAM(STATUS_INVALID, param, "the %s is empty: at least one token is needed",
+                   ticket->asked.pooling != ENGINE_POOLING_NONE ? "input" : "prompt");
+    if (ticket->asked.pooling != ENGINE_POOLING_NONE)
+        return take_prompt_embedded(table, ticket, prompt_count, context);
     if (prompt_count >= context)
         FAIL_PARAM(STATUS_CONTEXT_LENGTH, param,
                    "This model's maximum context length is %u tokens, but the prompt has %zu "
@@ -511,11 +536,12 @@ enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32
                                uint32_t context)
 {
     const struct engine_request *asked = &table->slots[slot].asked;
+    const char *name = take_prompt_param(&table->slots[slot]);
     for (size_t i = 0; i < asked->token_count; i++) {
         if (asked->tokens[i] < vocab)
             continue;
         char param[STATUS_PARAM_BYTES];
-        snprintf(param, sizeof(param), "prompt[%zu]", i);
+        snprintf(param, sizeof(param), "%s[%zu]", name, i);
         FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "token %u at %s: the model has tokens 0 to %u",
                    asked->tokens[i], param, vocab - 1);
     }

@@ -197,5 +197,16 @@ static inline uint32_t ticket_cache_share(const struct ticket *ticket)
     return ticket->asked.cache_share > 0 ? ticket->asked.cache_share : SHARE_DEFAULT;
 }
 
+/* Whether logits or states of all rows of the prompt are wanted, not those of the last alone. */
+static inline bool ticket_wants_all(const struct ticket *ticket)
+{
+    return ticket->scores != NULL || ticket->asked.pooling == ENGINE_POOLING_MEAN;
+}
+
+static inline uint32_t ticket_wanted_from(const struct ticket *ticket)
+{
+    return ticket_wants_all(ticket) ? 0 : ticket->prompt_count - 1;
+}
+
 /* Entry `index` of a choice's scores. */
 struct ticket_score *ticket_score_at(const struct ticket *ticket, uint32_t choice, uint32_t index);

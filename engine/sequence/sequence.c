@@ -81,7 +81,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->prompt_count = ticket->prompt_count;
     sequence->forced = 0;
     sequence->computed = 0;
-    sequence->scored = ticket->scores != NULL ? 0 : UINT32_MAX;
+    sequence->scored = ticket_wants_all(ticket) ? 0 : UINT32_MAX;
     sequence->page_count = 0;
     sequence->window_page = 0;
     sequence->domain = asked->domain;

@@ -31,8 +31,10 @@ struct sequence {
     uint32_t prompt_count;
     uint32_t forced;   /* tokens behind token_count that its grammar forces, not told yet */
     uint32_t computed; /* tokens whose keys and values are in pages */
-    uint32_t scored;   /* echo: prompt rows whose logits were seen; UINT32_MAX = not wanted */
-    page_id *pages;    /* [pages of a full context] */
+    /* Prompt rows whose logits (of an echo) or states (of a mean) were seen; UINT32_MAX = none of
+     * them but the last row's are wanted. */
+    uint32_t scored;
+    page_id *pages; /* [pages of a full context] */
     uint32_t page_count;
     uint32_t window_page; /* first page that its next row may read in layers with a window */
     uint64_t serial;      /* of this use of the slot; never 0 */

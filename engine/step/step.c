@@ -8,6 +8,7 @@
 #include "engine/step/step_choose.h"
 #include "engine/step/step_cost.h"
 #include "engine/step/step_draft.h"
+#include "engine/step/step_embed.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
 #include "engine/step/step_lower.h"
@@ -70,11 +71,15 @@ static enum status init_outbox(struct step *step)
     size_t text_bytes = LIMIT_STOP_BYTES +
                         3 * ((size_t)init_token_bytes_max(options->vocab) + TEXT_DECODE_TAIL_BYTES);
     size_t token_bytes = outbox_record_bytes(LIMIT_LOGPROBS, text_bytes);
-    size_t capacity =
-        step->places * (LIMIT_UNDELIVERED_TOKENS * token_bytes +
-                        outbox_record_bytes(0, text_bytes) + 3 * outbox_record_bytes(0, 0)) +
-        2 * (size_t)options->tickets->count * outbox_record_bytes(0, 0);
-    return outbox_init(&step->outbox, capacity, token_bytes);
+    /* An embedding comes in place of all tokens of a sequence. */
+    size_t vector_bytes = outbox_record_bytes(0, step->embed.width * sizeof(float));
+    size_t tokens_bytes = LIMIT_UNDELIVERED_TOKENS * token_bytes;
+    tokens_bytes = tokens_bytes > vector_bytes ? tokens_bytes : vector_bytes;
+    size_t capacity = step->places * (tokens_bytes + outbox_record_bytes(0, text_bytes) +
+                                      3 * outbox_record_bytes(0, 0)) +
+                      2 * (size_t)options->tickets->count * outbox_record_bytes(0, 0);
+    return outbox_init(&step->outbox, capacity,
+                       token_bytes > vector_bytes ? token_bytes : vector_bytes);
 }
 
 static enum status init_arrays(struct step *step)
@@ -174,6 +179,7 @@ enum status step_init(struct step *step, const struct step_options *options)
                          options->rows_max));
     TRY_OUT(drawer_init(&step->drawer, options->kernels, step->vocab_count, options->logit_rows_max,
                         step->places, options->context));
+    TRY_OUT(step_embed_init(step)); /* before the outbox, which has room for embeddings */
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
     const struct scheduler_fair_options fair_options = {
@@ -203,6 +209,7 @@ out:
 void step_deinit(struct step *step)
 {
     step_draft_deinit(&step->draft);
+    step_embed_deinit(step);
     step_queue_deinit(&step->queue);
     scheduler_fair_deinit(&step->fair);
     mem_free(step->heads);
@@ -377,6 +384,7 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     once_time(step, STEP_TIME_PLAN, began_ns);
     step_choose_ask(step, parts);
     TRY(drawer_read(&step->drawer, model_forward(step->options.model, batch), batch->logit_rows));
+    TRY(step_embed_read(step, parts));
     step->now_us = clock_mono_us(step->options.clock);
     once_time(step, STEP_TIME_FORWARD, began_ns);
     step_cost_add(&step->cost, batch->rows, once_keys(step, batch), step->now_us - began_us);

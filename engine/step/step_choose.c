@@ -52,6 +52,8 @@ static void ask_part(struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    if (asked->pooling != ENGINE_POOLING_NONE)
+        return;
     uint32_t from = sequence_logits_from(sequence);
     uint32_t first = sequence->computed > from ? sequence->computed : from;
     uint32_t last = sequence->token_count - 1;

@@ -181,6 +181,8 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const 
         return;
     out->tokens_prompt = plain(to, METRIC_COUNTER, tokens, tokens_help, "kind=\"prompt\"");
     out->tokens_generated = plain(to, METRIC_COUNTER, tokens, tokens_help, "kind=\"generated\"");
+    out->embeddings = plain(to, METRIC_COUNTER, "banyan_embeddings_total",
+                            "Texts of which an embedding was made.", "");
     out->batch_rows = find(to, METRIC_HISTOGRAM, "banyan_batch_rows", "Rows of a step.", "", rows,
                            sizeof(rows) / sizeof(rows[0]));
     out->batch_utilization = gauge(to, "banyan_batch_utilization",

@@ -28,6 +28,7 @@ struct step_metrics {
     struct metric *tokens_prompt;
     struct metric *tokens_generated;
     struct metric *tokens_overhead;
+    struct metric *embeddings;
     struct metric *batch_rows;
     struct metric *batch_utilization;
     struct metric *pages_free;

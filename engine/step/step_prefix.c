@@ -97,7 +97,7 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
 
 bool step_prefix_find(struct step *step, struct ticket *ticket)
 {
-    uint32_t logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1;
+    uint32_t logits_from = ticket_wanted_from(ticket);
     return find(step, ticket, ticket->prompt, logits_from, &ticket->found);
 }
 
@@ -189,7 +189,7 @@ static bool follow_candidate(const struct step *step, const struct ticket *ticke
 enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
 {
     struct ticket *ticket = &step->options.tickets->slots[slot];
-    uint32_t logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1;
+    uint32_t logits_from = ticket_wanted_from(ticket);
     bool may_follow = step->options.mode == SCHEDULER_CONTINUOUS && logits_from > 0 &&
                       step_prefix_has_cache(step, &ticket->asked.domain) &&
                       ticket->followed_steps < LIMIT_FILL_STEPS;

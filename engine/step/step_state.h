@@ -122,7 +122,17 @@ struct step_options {
     uint64_t kv_host_bytes;
     uint32_t exchange_pages; /* units kept free at most, so that copies overlap with computing */
     uint32_t pin_percent;
-    uint64_t cache_seed; /* secret */
+    uint64_t cache_seed;         /* secret */
+    enum engine_pooling pooling; /* of embeddings; NONE: there are none */
+};
+
+/* What becomes of the states of rows whose text is embedded (step_embed). */
+struct step_embed {
+    uint32_t width;
+    const float *states; /* [logit_rows][width] of the step's batch, in host memory */
+    float *copy;         /* [logit_rows_max][width] of a device's states; NULL on processors */
+    float *sums;         /* [places][width] over the rows so far; NULL unless the mean is wanted */
+    float *vector;       /* [width] */
 };
 
 struct step {
@@ -143,6 +153,7 @@ struct step {
     struct drawer drawer;
     struct step_cost cost;
     struct step_draft draft;
+    struct step_embed embed;
     struct step_queue queue; /* requests of which not all choices are running */
     struct scheduler_fair fair;
     struct step_gap gaps[SERVICE_CLASS_COUNT];

@@ -2,6 +2,7 @@
 
 #include "engine/step/step_charge.h"
 #include "engine/step/step_draft.h"
+#include "engine/step/step_embed.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_metrics.h"
 #include "engine/step/step_prefix.h"
@@ -214,6 +215,22 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
         sequence_trim(sequence, &step->pool);
 }
 
+/* Rows of a text that is embedded; with its last one it ends. */
+static void token_embedded(struct step *step, const struct step_part *part, uint32_t position,
+                           uint32_t end)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    for (uint32_t row = part->logits_first; position < end; row++, position++) {
+        step_embed_row(step, part->sequence, position, row);
+        if (sequence->scored != UINT32_MAX)
+            sequence->scored = position + 1;
+    }
+    if (end < sequence->token_count)
+        return;
+    step_embed_tell(step, part->sequence);
+    step_end_own(step, part->sequence, ENGINE_FINISH_STOP);
+}
+
 void step_token_results(struct step *step, const struct step_part *part)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
@@ -222,6 +239,10 @@ void step_token_results(struct step *step, const struct step_part *part)
     uint32_t end = sequence->computed + part->rows;
     uint32_t last = sequence->token_count - 1;
     token_computed(step, sequence, end);
+    if (step->options.tickets->slots[sequence->slot].asked.pooling != ENGINE_POOLING_NONE) {
+        token_embedded(step, part, position, end);
+        return;
+    }
     for (uint32_t row = part->logits_first; position < end; row++, position++) {
         if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
             token_published(step, part->sequence);

@@ -31,7 +31,7 @@ static void waiting_add(struct step *step, uint32_t slot)
         .window_pages =
             ticket->found.pages - kv_pool_window_page(&step->pool, ticket->found.tokens),
         .is_found_shared = ticket->found.is_shared,
-        .logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1,
+        .logits_from = ticket_wanted_from(ticket),
         .charge_from = ticket->found.tokens,
         .client = ticket->client,
         .draw_work = step_charge_work(step, slot, 0),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/limits_embed.h"
 #include "config/base/random_bytes.h"
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_json.h"
@@ -13,7 +14,12 @@
 enum { COMPLETION_TOKENS_DEFAULT = 16 /* as the OpenAI schema says */, PATH_BYTES = 96 };
 
 /* Names of ask_fields.def: dialects as bits, and values. */
-enum { CHAT = 1 << ASK_CHAT, TEXT = 1 << ASK_TEXT, SIMPLE = 1 << ASK_GENERATE };
+enum {
+    CHAT = 1 << ASK_CHAT,
+    TEXT = 1 << ASK_TEXT,
+    SIMPLE = 1 << ASK_GENERATE,
+    EMBED = 1 << ASK_EMBED
+};
 
 enum value_type {
     VALUE_ANY,
@@ -140,10 +146,28 @@ static enum status parse_fields(struct ask *ask)
     return STATUS_OK;
 }
 
+static enum status parse_embeds(struct ask *ask)
+{
+    const uint64_t bytes = (uint64_t)ask->prompt_count * ask->model.width * sizeof(float);
+    if (bytes > LIMIT_EMBEDDED_BYTES)
+        FAIL_PARAM(
+            STATUS_OUT_OF_RANGE, "input",
+            "Invalid 'input': an answer has at most %d numbers, so at most %u texts with this "
+            "model; send several requests.",
+            LIMIT_EMBEDDED_BYTES / (int)sizeof(float),
+            (unsigned)(LIMIT_EMBEDDED_BYTES / sizeof(float) / ask->model.width));
+    ask->engine.pooling = ask->model.pooling;
+    return STATUS_OK;
+}
+
 static enum status parse_relations(struct ask *ask)
 {
     const json_t *root = ask->root;
-    const char *prompt = ask->dialect == ASK_CHAT ? "messages" : "prompt";
+    static const char *const prompts[] = {[ASK_CHAT] = "messages",
+                                          [ASK_TEXT] = "prompt",
+                                          [ASK_GENERATE] = "prompt",
+                                          [ASK_EMBED] = "input"};
+    const char *prompt = prompts[ask->dialect];
     if (ask->prompt_count == 0)
         FAIL_PARAM(STATUS_INVALID, prompt, "Missing required parameter: '%s'.", prompt);
     if (ask->has_stream_options && !ask->is_stream)
@@ -165,7 +189,9 @@ static enum status parse_relations(struct ask *ask)
         FAIL_PARAM(
             STATUS_UNSUPPORTED, "best_of",
             "Unsupported value: 'best_of' must equal 'n' here; every sampled answer is returned.");
-    if (ask->prompt_count * ask->engine.choices > LIMIT_ANSWERS)
+    if (ask->dialect == ASK_EMBED)
+        TRY(parse_embeds(ask));
+    else if (ask->prompt_count * ask->engine.choices > LIMIT_ANSWERS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be at most %d.",
                    LIMIT_ANSWERS);
     ask->engine.wants_ids = ask->want_token_ids;
@@ -209,6 +235,9 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
                                     json_is_null(json_object_get(ask->root, "model")));
     if (status == STATUS_OK && !is_any_model)
         status = ask_check_model(ask->root, model->name);
+    if (status == STATUS_OK && dialect == ASK_EMBED && model->pooling == ENGINE_POOLING_NONE)
+        status = status_fail(STATUS_UNSUPPORTED, __FILE__, __LINE__, "model",
+                             "The model '%s' gives no embeddings.", model->name);
     if (status == STATUS_OK)
         status = parse_fields(ask);
     if (status == STATUS_OK)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/base/limits_embed.h"
 #include "gateway/dialect/ask_block.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/dialect/ask_messages.h"
@@ -65,7 +66,7 @@ static enum status prompt_text(const char *path, const json_t *value, struct ask
     out->kind = ENGINE_PROMPT_TEXT;
     TRY(ask_json_string(value, path, &out->text));
     if (out->text.length == 0)
-        FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': the prompt is empty.", path);
+        FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': the text is empty.", path);
     return STATUS_OK;
 }
 
@@ -84,18 +85,20 @@ enum status ask_read_prompt(struct ask *ask, const struct ask_value *value)
         return ask_json_wrong_type(json, value->name, "a string or an array");
     size_t count = json_array_size(json);
     if (count == 0)
-        FAIL_PARAM(STATUS_INVALID, value->name, "Invalid 'prompt': empty array.");
+        FAIL_PARAM(STATUS_INVALID, value->name, "Invalid '%s': empty array.", value->name);
     const json_t *first = json_array_get(json, 0);
     if (!json_is_string(first) && !json_is_array(first)) {
         TRY(prompts_take(ask, 1));
         return prompt_ids(ask, value->name, json, &ask->prompts[0]);
     }
-    TRY(ask_json_array(json, value->name, LIMIT_ANSWERS, &count));
+    const size_t most = ask->dialect == ASK_EMBED ? LIMIT_INPUTS : LIMIT_ANSWERS;
+    TRY(ask_json_array(json, value->name, most, &count));
     TRY(prompts_take(ask, count));
+    ask->is_list = true;
     for (size_t i = 0; i < count; i++) {
         const json_t *one = json_array_get(json, i);
         char where[PATH_BYTES];
-        snprintf(where, sizeof where, "prompt[%zu]", i);
+        snprintf(where, sizeof where, "%s[%zu]", value->name, i);
         if (json_is_array(one) && json_is_array(first))
             TRY(prompt_ids(ask, where, one, &ask->prompts[i]));
         else if (json_is_string(first))
@@ -103,6 +106,15 @@ enum status ask_read_prompt(struct ask *ask, const struct ask_value *value)
         else
             return ask_json_wrong_type(one, where, "an array of token ids");
     }
+    return STATUS_OK;
+}
+
+enum status ask_read_encoding(struct ask *ask, const struct ask_value *value)
+{
+    ask->is_base64 = slice_is(value->word, "base64");
+    if (!ask->is_base64 && !slice_is(value->word, "float"))
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, value->name,
+                   "Invalid 'encoding_format': it is 'float' or 'base64'.");
     return STATUS_OK;
 }
 

@@ -13,7 +13,7 @@
 #include "engine/answer/answer_format.h"
 #include "engine/engine.h"
 
-enum ask_dialect { ASK_CHAT, ASK_TEXT, ASK_GENERATE };
+enum ask_dialect { ASK_CHAT, ASK_TEXT, ASK_GENERATE, ASK_EMBED };
 
 struct ask_prompt {
     enum engine_prompt_kind kind;
@@ -30,6 +30,8 @@ struct ask_model {
     /* A server behind this one renders the template, constrains the answer and splits it: what the
      * request has of these goes there as it is. `answer` is NULL then. */
     bool is_foreign;
+    enum engine_pooling pooling; /* of its embeddings; NONE: it gives none */
+    uint32_t width;              /* numbers of an embedding */
 };
 
 /* Which tools the answer may call. */
@@ -69,10 +71,12 @@ struct ask {
     bool is_stream;
     bool has_stream_options;
     bool want_token_ids;
+    bool is_base64; /* encoding_format of embeddings */
     bool has_top_logprobs;
     uint32_t best_of;           /* 0: not given */
     uint32_t priority;          /* lowers the class by so many */
     uint32_t prompt_count;      /* 1 for a chat */
+    bool is_list;               /* the prompts are elements of a list */
     struct ask_prompt *prompts; /* in blocks */
     /* All fields but the prompt and those that face_trusted_apply() sets. The class is the one that
      * the body asks for; a header overrules it. */

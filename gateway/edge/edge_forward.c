@@ -205,6 +205,8 @@ static enum status forward_model(struct edge *edge, const struct edge_job_option
 static enum status forward_class(struct edge *edge, struct edge_job_options *options)
 {
     struct edge_class found;
+    if (options->form == EDGE_STREAM_EMBEDDINGS) /* the engine refuses `stream` by its name */
+        options->body.is_stream = false;
     TRY(forward_model(edge, options));
     TRY(edge_body_class(&options->body, options->principal, &found));
     options->service_class = found.service_class;
@@ -392,6 +394,11 @@ static void handle_completion(struct forward_call *call)
 static void handle_generation(struct forward_call *call)
 {
     forward(call, EDGE_STREAM_GENERATION);
+}
+
+static void handle_embeddings(struct forward_call *call)
+{
+    forward(call, EDGE_STREAM_EMBEDDINGS);
 }
 
 /* Tokenizing and detokenizing: the engine's answer is not a stream, so the form is not used. */

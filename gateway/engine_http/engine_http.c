@@ -272,6 +272,7 @@ static enum status open_fleet(struct engine_process *process)
         .is_free = !config->deterministic,
         .kv_type = config->kv_type,
         .weights = config->weights,
+        .embeddings = config->embeddings,
         .has_whole_experts = has_whole_experts,
         .page_tokens = (uint32_t)config->page_tokens,
         .threads = (uint32_t)config->threads,

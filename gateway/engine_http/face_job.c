@@ -7,6 +7,7 @@
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "gateway/dialect/ask_tools.h"
+#include "gateway/engine_http/face_embed.h"
 #include "gateway/engine_http/face_frame.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
@@ -41,13 +42,18 @@ struct face_job {
     struct face_frame_choice *choices; /* [choice_count] */
     uint32_t choice_count;
     uint32_t unacknowledged[LIMIT_ANSWERS]; /* [choice] tokens written, not taken by the edge yet */
-    engine_request_id ids[LIMIT_ANSWERS];   /* [prompt] */
-    uint32_t tokens[LIMIT_ANSWERS];         /* [prompt] completion tokens so far */
-    enum pace paces[LIMIT_ANSWERS];         /* [choice] */
-    uint32_t live;                          /* prompts that the engine has not ended */
-    struct engine_report report;            /* sums over prompts that ended */
-    struct engine_report so_far; /* sums over prompts that started, as the edge was told */
-    int place;                   /* slot in the ring's table; FINAL_RING_NONE before 200 */
+    /* Prompts are in the source in slots. Texts to embed are submitted one by one, as others end;
+     * all other prompts at once, so that a slot is the number of its prompt. */
+    uint32_t slots;                       /* in use, or used */
+    uint32_t submitted;                   /* prompts */
+    uint32_t prompts[LIMIT_ANSWERS];      /* [slot] */
+    engine_request_id ids[LIMIT_ANSWERS]; /* [slot]; 0: the slot is free */
+    uint32_t tokens[LIMIT_ANSWERS];       /* [slot] completion tokens so far */
+    enum pace paces[LIMIT_ANSWERS];       /* [choice] */
+    uint32_t live;                        /* prompts that the engine has not ended */
+    struct engine_report report;          /* sums over prompts that ended */
+    struct engine_report so_far;          /* sums over prompts that started, as the edge was told */
+    int place;                            /* slot in the ring's table; FINAL_RING_NONE before 200 */
     int64_t started_us;
     bool is_parsing;  /* a worker has it */
     bool has_started; /* a START event came: there will be a final record */
@@ -94,7 +100,7 @@ static void job_cancel(struct face_job *job)
     job->is_cancelled = true;
     if (job->is_parsing) /* a worker writes to `parsed`, and nothing is submitted yet */
         return;
-    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
+    for (uint32_t i = 0; i < job->slots; i++) {
         if (job->ids[i] != 0)
             job->face->source->ops->cancel(job->face->source, job->ids[i]);
     }
@@ -117,7 +123,7 @@ static void job_half_closed(void *context)
 static uint32_t job_tokens(const struct face_job *job)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 0; !job->is_parsing && i < job->parsed.prompt_count; i++)
+    for (uint32_t i = 0; i < job->slots; i++)
         sum += job->tokens[i];
     return sum;
 }
@@ -155,7 +161,8 @@ static struct final_record job_record(const struct face_job *job,
 {
     static const enum final_route routes[] = {[ASK_CHAT] = FINAL_ROUTE_CHAT,
                                               [ASK_TEXT] = FINAL_ROUTE_COMPLETIONS,
-                                              [ASK_GENERATE] = FINAL_ROUTE_GENERATE};
+                                              [ASK_GENERATE] = FINAL_ROUTE_GENERATE,
+                                              [ASK_EMBED] = FINAL_ROUTE_EMBEDDINGS};
     struct final_record record = {
         .route = routes[job->dialect],
         .at_us = clock_wall_us(clock_system()),
@@ -261,11 +268,17 @@ static bool finish_is_given_up(struct face_job *job)
     return true;
 }
 
+/* Whether prompts wait until others of the request have ended. */
+static bool job_has_more(const struct face_job *job)
+{
+    return !job->is_cancelled && job->submitted < job->parsed.prompt_count;
+}
+
 /* Ends the request once the engine has ended all prompts: writes the record to the ring, then the
  * final frame, then the end of the stream. */
 static void job_finish(struct face_job *job)
 {
-    if (job->is_finished || job->live > 0)
+    if (job->is_finished || job->live > 0 || job_has_more(job))
         return;
     job->is_finished = true;
     job->is_held = true;
@@ -407,6 +420,8 @@ static void event_choice_end(struct face_job *job, struct face_frame_choice *cho
     }
     if (event->finish == ENGINE_FINISH_CANCELLED || event->finish == ENGINE_FINISH_ERROR)
         return;
+    if (job->dialect == ASK_EMBED) /* its frame was written with the embedding */
+        return;
     if (job->dialect == ASK_CHAT && face_frame_is_due(choice, &job->head))
         job_write_frame(job, choice, ENGINE_FINISH_NONE);
     job_write_frame(job, choice, event->finish);
@@ -436,22 +451,48 @@ static void event_end(struct face_job *job, const struct engine_report *report)
     sum->finish = report->finish;
 }
 
-static uint32_t event_prompt(const struct face_job *job, engine_request_id id)
+static uint32_t event_slot(const struct face_job *job, engine_request_id id)
 {
-    uint32_t prompt = 0;
-    while (prompt < job->parsed.prompt_count && job->ids[prompt] != id)
-        prompt++;
-    ASSERT(prompt < job->parsed.prompt_count);
-    return prompt;
+    uint32_t slot = 0;
+    while (slot < job->slots && job->ids[slot] != id)
+        slot++;
+    ASSERT(slot < job->slots);
+    return slot;
 }
+
+static void event_embedding(struct face_job *job, uint32_t slot, struct slice vector)
+{
+    struct buffer data;
+    if (job->request == NULL || !job->is_begun || job->is_failed)
+        return;
+    buffer_init(&data, FRAME_BYTES_MAX);
+    face_embed_write(job->head.model, job->prompts[slot], vector, job->parsed.is_base64, &data);
+    job_write(job, NULL, &data);
+    buffer_deinit(&data);
+}
+
+/* The engine knows one text alone: names the one of a list. */
+static void event_error(struct face_job *job, uint32_t slot, const struct error_note *from)
+{
+    static const size_t name = sizeof "input" - 1;
+    struct error_note note = *from;
+    bool is_of_list = job->dialect == ASK_EMBED && job->parsed.is_list &&
+                      strncmp(from->param, "input", name) == 0;
+    if (is_of_list)
+        snprintf(note.param, sizeof note.param, "input[%u]%.32s", job->prompts[slot],
+                 from->param + name);
+    job_fail(job, &note);
+}
+
+static void job_submit_more(struct face_job *job, uint32_t slot);
 
 static void job_take(struct face_sink *sink, const struct source_event *from)
 {
     const struct engine_event *event = &from->engine;
     struct face_job *job =
         (struct face_job *)(void *)((char *)sink - offsetof(struct face_job, sink));
-    uint32_t prompt = event_prompt(job, event->id);
-    uint32_t index = prompt * job->parsed.engine.choices + event->choice;
+    uint32_t slot = event_slot(job, event->id);
+    uint32_t index = slot * job->parsed.engine.choices + event->choice;
     switch (event->kind) {
     case ENGINE_EVENT_START:
         job->is_rough = job->is_rough || from->is_estimated;
@@ -461,7 +502,7 @@ static void job_take(struct face_sink *sink, const struct source_event *from)
         event_token(job, &job->choices[index], from);
         return;
     case ENGINE_EVENT_TOKEN:
-        job->tokens[prompt] = event->tokens_so_far;
+        job->tokens[slot] = event->tokens_so_far;
         pace_set(job, index, PACE_RUNNING);
         event_token(job, &job->choices[index], from);
         return;
@@ -472,23 +513,36 @@ static void job_take(struct face_sink *sink, const struct source_event *from)
     case ENGINE_EVENT_END:
         event_end(job, &event->report);
         job->is_estimated = job->is_estimated || from->is_estimated;
-        if (job->tokens[prompt] < event->report.completion_tokens) /* no frame's count goes back */
-            job->tokens[prompt] = event->report.completion_tokens;
+        if (job->tokens[slot] < event->report.completion_tokens) /* no frame's count goes back */
+            job->tokens[slot] = event->report.completion_tokens;
         break;
+    case ENGINE_EVENT_EMBEDDING:
+        event_embedding(job, slot, event->text);
+        return;
     case ENGINE_EVENT_PAUSED:
     case ENGINE_EVENT_RESUMED:
         pace_set(job, index, event->kind == ENGINE_EVENT_PAUSED ? PACE_STANDING : PACE_RUNNING);
         return;
     case ENGINE_EVENT_ERROR:
-        job_fail(job, &event->note);
+        event_error(job, slot, &event->note);
         break;
     }
     ASSERT(job->live > 0);
     job->live--;
+    job_submit_more(job, slot);
     job_finish(job);
 }
 
 /* --- parsing and submitting --- */
+
+/* Texts to embed have at most a quarter of the engine's sequences at once. */
+static uint32_t job_slots(const struct face_job *job)
+{
+    uint32_t most = job->face->info.sequences / 4;
+    most = most > LIMIT_ANSWERS ? LIMIT_ANSWERS : most > 0 ? most : 1;
+    const uint32_t count = job->parsed.prompt_count;
+    return job->dialect == ASK_EMBED && count > most ? most : count;
+}
 
 static enum status job_make_head(struct face_job *job)
 {
@@ -498,7 +552,7 @@ static enum status job_make_head(struct face_job *job)
         id = (struct slice){id.bytes + 4, id.length - 4};
     head->dialect = job->dialect;
     static const char *const prefixes[] = {
-        [ASK_CHAT] = "chatcmpl", [ASK_TEXT] = "cmpl", [ASK_GENERATE] = "gen"};
+        [ASK_CHAT] = "chatcmpl", [ASK_TEXT] = "cmpl", [ASK_GENERATE] = "gen", [ASK_EMBED] = "emb"};
     snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->dialect], (int)id.length,
              id.bytes);
     head->model = job->face->info.model_name;
@@ -513,7 +567,8 @@ static enum status job_make_head(struct face_job *job)
         job->parsed.tools.lines = (struct buffer){0};
         head->tools = (struct answer_tools){ask_tools_has, ask_tools_is_text, &job->tools};
     }
-    uint32_t count = job->parsed.prompt_count * job->parsed.engine.choices;
+    job->slots = job_slots(job);
+    uint32_t count = job->slots * job->parsed.engine.choices;
     job->choices = mem_zalloc(count, sizeof *job->choices);
     if (job->choices == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the choices of an answer");
@@ -523,8 +578,10 @@ static enum status job_make_head(struct face_job *job)
     return STATUS_OK;
 }
 
-static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
+/* Submits the next prompt in a slot. */
+static enum status job_submit_prompt(struct face_job *job, uint32_t slot)
 {
+    const uint32_t prompt = job->submitted;
     struct engine_request request;
     ask_of_prompt(&job->parsed, prompt, &request);
     face_trusted_apply(&job->trusted, &request);
@@ -532,9 +589,40 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
     request.context = &job->sink;
     struct source *source = job->face->source;
-    TRY(source->ops->submit(source, &request, &job->ids[prompt]));
+    job->ids[slot] = 0;
+    TRY(source->ops->submit(source, &request, &job->ids[slot]));
+    job->prompts[slot] = prompt;
+    job->submitted++;
     job->live++;
     return STATUS_OK;
+}
+
+/* Frees what the engine has copied, once it has all prompts or will get no more. */
+static void job_drop_body(struct face_job *job)
+{
+    ask_deinit(&job->parsed);
+    buffer_deinit(&job->body);
+    face_give_back_body(job->face, &job->hold);
+}
+
+/* The prompt of a slot has ended: submits another one there. While the engine is full, the slot
+ * stays free as long as other texts of the request run, and the request fails when none does. */
+static void job_submit_more(struct face_job *job, uint32_t slot)
+{
+    if (job->submitted == job->parsed.prompt_count)
+        return;
+    for (uint32_t i = 0; i < job->slots && job_has_more(job); i++) {
+        if (i != slot && job->ids[i] != 0)
+            continue;
+        enum status status = job_submit_prompt(job, i);
+        bool is_full = status == STATUS_BUSY || status == STATUS_ENGINE_SHARE;
+        if (status != STATUS_OK && !(is_full && job->live > 0))
+            job_fail(job, status_note());
+        if (status != STATUS_OK)
+            break;
+    }
+    if (!job_has_more(job))
+        job_drop_body(job);
 }
 
 static void job_parsed(struct loop_turns_task *task)
@@ -550,14 +638,16 @@ static void job_parsed(struct loop_turns_task *task)
         job->trusted.service_class = job->parsed.engine.service_class;
     if (status == STATUS_OK)
         status = job_make_head(job);
-    for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
+    for (uint32_t i = 0; i < job->slots && status == STATUS_OK; i++)
         status = job_submit_prompt(job, i);
-    /* The engine has copied what it needs. */
-    ask_deinit(&job->parsed);
-    buffer_deinit(&job->body);
-    face_give_back_body(job->face, &job->hold);
+    bool is_full = status == STATUS_BUSY || status == STATUS_ENGINE_SHARE;
+    if (is_full && job->dialect == ASK_EMBED && job->live > 0)
+        status = STATUS_OK; /* the others follow as these end */
+    const struct error_note note = *status_note();
+    if (status != STATUS_OK || !job_has_more(job))
+        job_drop_body(job);
     if (status != STATUS_OK) {
-        job_fail(job, status_note());
+        job_fail(job, &note);
         job_finish(job);
     }
 }
@@ -570,7 +660,9 @@ static void job_parse(struct loop_turns_task *task)
     const struct ask_model model = {.name = job->face->info.model_name,
                                     .vocab = job->face->info.vocab,
                                     .answer = job->face->source->answer,
-                                    .is_foreign = job->face->source->answer == NULL};
+                                    .is_foreign = job->face->source->answer == NULL,
+                                    .pooling = job->face->info.pooling,
+                                    .width = job->face->info.width};
     job->parse_status = ask_parse(&job->parsed, job->dialect, buffer_slice(&job->body), &model);
     if (job->parse_status != STATUS_OK)
         job->note = *status_note();
@@ -668,7 +760,7 @@ bool face_job_lower(struct face *face, struct slice request_id)
         return false;
     job->trusted.service_class = (enum service_class)SERVICE_CLASS_LOWEST;
     job->head.tier = service_class_tier(job->trusted.service_class);
-    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
+    for (uint32_t i = 0; i < job->slots; i++) {
         if (job->ids[i] != 0)
             face->source->ops->lower(face->source, job->ids[i]);
     }
@@ -696,7 +788,7 @@ static const char *render_sum(const struct face_job *job, const struct render_in
 {
     const char *state = job->is_parsing ? "preparing" : "ending";
     *sum = (struct engine_request_info){0};
-    for (uint32_t i = 0; !job->is_parsing && i < job->parsed.prompt_count; i++) {
+    for (uint32_t i = 0; i < job->slots; i++) {
         const struct engine_request_info key = {.id = job->ids[i]};
         const struct engine_request_info *info =
             bsearch(&key, infos->rows, infos->count, sizeof key, render_compare);

@@ -37,6 +37,11 @@ static void on_generate(struct http_request *request, void *context)
     face_job_start(context, request, ASK_GENERATE);
 }
 
+static void on_embeddings(struct http_request *request, void *context)
+{
+    face_job_start(context, request, ASK_EMBED);
+}
+
 static void on_tokenize(struct http_request *request, void *context)
 {
     face_text_start(context, request, FACE_TEXT_TOKENIZE);

@@ -543,9 +543,10 @@ void final_ring_render(const struct final_ring *ring, const struct final_record 
     render_hex(out, ",\"tenant\":", record->tenant);
     render_hex(out, ",\"key\":", record->key);
     buffer_printf(out, ",\"route\":\"%s\",\"class\":",
-                  record->route == FINAL_ROUTE_CHAT       ? "/v1/chat/completions"
-                  : record->route == FINAL_ROUTE_GENERATE ? "/v1/generate"
-                                                          : "/v1/completions");
+                  record->route == FINAL_ROUTE_CHAT         ? "/v1/chat/completions"
+                  : record->route == FINAL_ROUTE_GENERATE   ? "/v1/generate"
+                  : record->route == FINAL_ROUTE_EMBEDDINGS ? "/v1/embeddings"
+                                                            : "/v1/completions");
     buffer_append_json_string(out, slice_of(record->service_class));
     buffer_append_text(out, ",\"model\":");
     buffer_append_json_string(out, slice_of(final_ring_model(ring, record->sequence)));

@@ -36,7 +36,12 @@ struct final_ring;
 enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1, FINAL_RING_MODELS = 8 };
 
 /* These numbers are stored in the file: a number never gets another meaning. */
-enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2, FINAL_ROUTE_GENERATE = 3 };
+enum final_route {
+    FINAL_ROUTE_CHAT = 1,
+    FINAL_ROUTE_COMPLETIONS = 2,
+    FINAL_ROUTE_GENERATE = 3,
+    FINAL_ROUTE_EMBEDDINGS = 4
+};
 
 /* The part of an engine_report that is stored. It is the file's format, so it does not change when
  * the engine's report does. */

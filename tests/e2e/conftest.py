@@ -214,7 +214,7 @@ def limits_hold(server, tenant_id, key_id, generate):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("banyan") / "data")
+    server = Server(tmp_path_factory.mktemp("banyan") / "data", "--embeddings", "last")
     yield server
     assert server.stop() == 0, server.log_text()[-4000:]
     assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]

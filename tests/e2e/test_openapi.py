@@ -20,7 +20,7 @@ VOCAB = 49152  # of the test's model
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory):
     """A server of its own: tenants are archived and keys revoked at random."""
-    server = Server(tmp_path_factory.mktemp("openapi") / "data")
+    server = Server(tmp_path_factory.mktemp("openapi") / "data", "--embeddings", "last")
     yield server
     assert server.stop() == 0, server.log_text()[-4000:]
 

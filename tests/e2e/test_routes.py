@@ -28,10 +28,11 @@ BODIES = {
     "/v1/chat/completions": {"model": MODEL_NAME, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2},
     "/v1/completions": {"model": MODEL_NAME, "prompt": "Hi", "max_tokens": 2},
     "/v1/generate": {"prompt": "Hi", "max_tokens": 2},
+    "/v1/embeddings": {"model": MODEL_NAME, "input": "Hi"},
     "/v1/tokenize": {"model": MODEL_NAME, "prompt": "Hi"},
     "/v1/detokenize": {"model": MODEL_NAME, "tokens": [1, 2, 3]},
 }
-LONGER = {"max_tokens": 2000, "prompt": TEXT, "tokens": [1, 2, 3] * 2000}
+LONGER = {"max_tokens": 2000, "prompt": TEXT, "tokens": [1, 2, 3] * 2000, "input": [TEXT[:7000]] * 8}
 # Neither limited nor counted, and why that harms nobody.
 FREE = {
     "/v1/models": "a few hundred bytes that the edge knows",
@@ -89,7 +90,7 @@ def world():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan-routes-", dir="/tmp"))
     folder.chmod(0o755)
     world = World(folder)
-    world.start("optional")
+    world.start("optional", "--embeddings", "last")
     scopes = sorted(TENANT_SCOPES)
     world.issuer = Issuer(world.server, "routes", scope_claim="scope", scopes=scopes)
     world.unknown = world.made("unknown")
@@ -337,7 +338,7 @@ def test_a_client_that_leaves(world, route):
     body = b""
     if is_counted:
         short = BODIES[route.row]
-        more = {"max_tokens"} if "STREAMED" in route.flags else {"prompt", "tokens"}
+        more = {"max_tokens", "input"} if "STREAMED" in route.flags else {"prompt", "tokens"}
         body = json.dumps({**short, **{n: LONGER[n] for n in more & short.keys()}}).encode()
     for credential, http2 in ways:
         caller = Caller(world)

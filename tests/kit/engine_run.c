@@ -186,6 +186,12 @@ static void take_event(struct engine *engine, const struct engine_event *event)
         else
             engine_acknowledge(engine, event->id, event->choice, 1);
         break;
+    case ENGINE_EVENT_EMBEDDING:
+        MUST(choice->finish == ENGINE_FINISH_NONE, "EMBEDDING came after CHOICE_END");
+        MUST(event->text.length == sizeof(transcript->embedding), "the embedding's length");
+        memcpy(transcript->embedding, event->text.bytes, event->text.length);
+        transcript->embeddings++;
+        break;
     case ENGINE_EVENT_CHOICE_END:
         MUST(choice->finish == ENGINE_FINISH_NONE, "CHOICE_END came twice");
         MUST(event->finish != ENGINE_FINISH_NONE, "CHOICE_END has no reason");

@@ -13,6 +13,7 @@
 enum {
     ENGINE_RUN_TOKENS = 512, /* most tokens of one choice */
     ENGINE_RUN_TEXT_BYTES = 16384,
+    ENGINE_RUN_WIDTH = 64, /* of an embedding */
 };
 
 struct engine_run_token {
@@ -45,6 +46,8 @@ struct engine_run_transcript {
     bool holds_acknowledgements; /* set by a test that wants a slow reader */
     uint32_t unacknowledged[LIMIT_CHOICES];
     uint32_t tokens_so_far;
+    uint32_t embeddings; /* that have come */
+    float embedding[ENGINE_RUN_WIDTH];
     struct engine_run_choice choices[LIMIT_CHOICES];
     struct engine_report report;
     struct error_note note;

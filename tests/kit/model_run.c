@@ -40,7 +40,8 @@ static enum status open_all(struct model_run *run, const struct model_source *so
     const struct model_options model_options = {.rows_max = options->rows_max,
                                                 .logit_rows_max = options->rows_max,
                                                 .context = options->context,
-                                                .weights = options->weights};
+                                                .weights = options->weights,
+                                                .has_states = options->has_states};
     TRY(model_open_share(&run->model, run->kernels, source, &model_options, &whole));
     TRY(kernels_kv_layout(run->kernels, options->kv_type, PAGE_TOKENS, config.layers,
                           config.kv_heads, config.head_dim, &run->layout));

@@ -31,6 +31,7 @@ struct model_run_options {
     enum kv_type kv_type;
     enum model_weights weights;
     uint32_t context; /* as in model_options; 0: the model's own */
+    bool has_states;  /* as in model_options */
     uint32_t rows_max;
     uint32_t sequences;
     uint32_t tokens_max; /* of a sequence */

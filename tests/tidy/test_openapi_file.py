@@ -79,6 +79,7 @@ def test_scopes_are_those_of_the_server():
 def test_bounds_are_the_servers_limits():
     defines = subprocess.run(
         ["gcc", "-E", "-dM", "-include", "config/base/limits.h", "-include", "config/base/limits_grammar.h",
+         "-include", "config/base/limits_embed.h",
          "config/base/limits_tools.h"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     limits = dict(re.findall(r"^#define (LIMIT_\w+) (.+)$", defines, re.M))
@@ -105,6 +106,7 @@ def test_fields_are_those_of_the_validator():
     assert len(fields) == len(re.findall(r"^(?:HONOURED|HINT)\(", rows, re.M)) > 40
     for dialect, name in (
         ("CHAT", "ChatRequest"), ("TEXT", "CompletionRequest"), ("SIMPLE", "GenerateRequest"),
+        ("EMBED", "EmbeddingRequest"),
     ):
         wanted = {field for field, which in fields if dialect in which.split(" | ")}
         assert set(schemas[name]["properties"]) == wanted, name

@@ -497,6 +497,49 @@ static void test_generate(void **state)
     }
 }
 
+static enum status parse_embed(struct ask *request, uint32_t width, const char *body)
+{
+    const struct ask_model model = {
+        .name = "m", .vocab = VOCAB, .pooling = ENGINE_POOLING_MEAN, .width = width};
+    return ask_parse(request, ASK_EMBED, slice_of(body), &model);
+}
+
+static void test_embeddings(void **state)
+{
+    (void)state;
+    struct ask request;
+    struct engine_request one;
+    assert_int_equal(parse_embed(&request, 8,
+                                 "{\"model\":\"m\",\"input\":[\"Hi\",\"you\"],\"user\":\"u\","
+                                 "\"encoding_format\":\"base64\",\"service_tier\":\"flex\"}"),
+                     STATUS_OK);
+    assert_int_equal(request.prompt_count, 2);
+    assert_true(request.is_list && request.is_base64 && !request.is_stream);
+    ask_of_prompt(&request, 1, &one);
+    assert_int_equal(one.pooling, ENGINE_POOLING_MEAN);
+    assert_int_equal(one.prompt_kind, ENGINE_PROMPT_TEXT);
+    assert_true(slice_is(one.text, "you"));
+    assert_int_equal(one.service_class, SERVICE_CLASS_BATCH);
+    ask_deinit(&request);
+    assert_int_equal(parse_embed(&request, 8, "{\"model\":\"m\",\"input\":[1,2,99]}"), STATUS_OK);
+    assert_false(request.is_list || request.is_base64);
+    ask_of_prompt(&request, 0, &one);
+    assert_int_equal(one.token_count, 3);
+    ask_deinit(&request);
+    /* 2^22 numbers in all */
+    assert_int_equal(parse_embed(&request, 1 << 21, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}"),
+                     STATUS_OK);
+    ask_deinit(&request);
+    assert_int_equal(
+        parse_embed(&request, 1 << 21, "{\"model\":\"m\",\"input\":[\"a\",\"b\",\"c\"]}"),
+        STATUS_OUT_OF_RANGE);
+    assert_string_equal(status_note()->param, "input");
+    /* a model that gives none */
+    assert_int_equal(parse(&request, ASK_EMBED, "{\"model\":\"m\",\"input\":\"Hi\"}"),
+                     STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->param, "model");
+}
+
 static int fail_at(void *context, size_t bytes)
 {
     (void)bytes;
@@ -536,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_nul),
         cmocka_unit_test(test_empty_things),
         cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_embeddings),
         cmocka_unit_test(test_generate),
         cmocka_unit_test(test_wrong_fields_are_named),
         cmocka_unit_test(test_classes),

@@ -46,7 +46,7 @@ static const char *const plain[] = {
     "edge_user",     "engine_user",        "isa",         "batching",    "preemption",
     "speculation",   "speculation_accept", "draft_model", "socket",      "config",
     "data_dir",      "log_level",          "access_log",  "ledger_sync", "redis_password_file",
-    "upstream_kind", "upstream_key_file",
+    "upstream_kind", "upstream_key_file",  "embeddings",
 };
 
 static enum status parse(const char *name, const char *text)

@@ -589,6 +589,49 @@ static void test_last_layer_is_for_wanted_rows(void **state)
 }
 
 /* However long a step of a large model takes, each layer of it is a sign of life. */
+/* The states are what the output layer reads: its product with them gives the logits. */
+static void test_states_are_before_the_output_layer(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < SHAPE_COUNT; s++) {
+        const struct llama_shape *shape = &SHAPES[s];
+        const char *name = shape->has_own_output ? "output.weight" : "token_embd.weight";
+        const uint32_t wanted[] = {3, 4, 82};
+        struct opened opened;
+        struct model_run run;
+        struct tensor output;
+        uint32_t tokens[TOKENS];
+        float row[1024];
+        opened_init(&opened, shape);
+        tokens_fill(tokens, TOKENS, shape->vocab, s);
+        assert_int_equal(model_run_open(&run, opened.gguf,
+                                        &(struct model_run_options){.isa = "ref",
+                                                                    .threads = 1,
+                                                                    .kv_type = KV_TYPE_F32,
+                                                                    .rows_max = 128,
+                                                                    .sequences = 1,
+                                                                    .tokens_max = TOKENS,
+                                                                    .has_states = true}),
+                         STATUS_OK);
+        run.logit_row = wanted;
+        run.logit_rows = 3;
+        const float *logits = model_run_chunk(&run, 0, 0, tokens, TOKENS);
+        const float *states = model_states(run.model);
+        assert_int_equal(gguf_get_tensor(opened.gguf, name, &output), STATUS_OK);
+        for (uint32_t i = 0; i < 3; i++) {
+            for (uint32_t token = 0; token < shape->vocab; token++) {
+                double sum = 0;
+                tensor_row_to_f32(&output, token, row);
+                for (uint32_t c = 0; c < shape->width; c++)
+                    sum += (double)row[c] * states[(size_t)i * shape->width + c];
+                assert_float_equal(sum, logits[(size_t)i * shape->vocab + token], 1e-4);
+            }
+        }
+        model_run_close(&run);
+        opened_deinit(&opened);
+    }
+}
+
 static void test_each_layer_is_a_sign_of_life(void **state)
 {
     (void)state;
@@ -761,6 +804,7 @@ int main(void)
         cmocka_unit_test(test_tables_agree),
         cmocka_unit_test(test_each_layer_is_a_sign_of_life),
         cmocka_unit_test(test_batch_invariance),
+        cmocka_unit_test(test_states_are_before_the_output_layer),
         cmocka_unit_test(test_last_layer_is_for_wanted_rows),
         cmocka_unit_test(test_wrong_tensors_are_refused),
     };

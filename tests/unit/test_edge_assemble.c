@@ -132,6 +132,32 @@ static void test_generation(void **state)
     edge_assemble_destroy(assemble);
 }
 
+static void test_embeddings(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    struct buffer out;
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_EMBEDDINGS), STATUS_OK);
+    add(assemble, "\"model\":\"m\",\"data\":[{\"object\":\"embedding\",\"index\":1,"
+                  "\"embedding\":[0.5,-1e-05]}]}");
+    buffer_init(&out, 4096);
+    assert_int_equal(edge_assemble_render(assemble, &FINAL, SLICE(""), &out), STATUS_PROTOCOL);
+    buffer_deinit(&out);
+    add(assemble, "\"model\":\"m\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
+                  "\"embedding\":\"AAAA\"}]}");
+    check(assemble, "{\"object\":\"list\",\"model\":\"m\",\"data\":[{\"object\":\"embedding\","
+                    "\"index\":0,\"embedding\":\"AAAA\"},{\"object\":\"embedding\",\"index\":1,"
+                    "\"embedding\":[0.5,-1e-05]}]," USAGE ",\"service_tier\":\"flex\"}");
+    static const char *const wrong[] = {
+        "\"data\":[{\"index\":1,\"embedding\":[]}]}",    /* twice */
+        "\"data\":[{\"index\":2048,\"embedding\":[]}]}", /* beyond the last text */
+        "\"data\":[{\"embedding\":[]}]}",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(edge_assemble_add(assemble, slice_of(wrong[i])), STATUS_PROTOCOL);
+    edge_assemble_destroy(assemble);
+}
+
 static void test_no_frame_at_all(void **state)
 {
     (void)state;
@@ -228,11 +254,11 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_and_reasoning), cmocka_unit_test(test_chat_of_two_choices),
-        cmocka_unit_test(test_text_with_logprobs),  cmocka_unit_test(test_generation),
-        cmocka_unit_test(test_no_frame_at_all),     cmocka_unit_test(test_choices_at_the_limit),
-        cmocka_unit_test(test_broken_frames),       cmocka_unit_test(test_bytes_at_the_limit),
-        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_calls_and_reasoning),  cmocka_unit_test(test_chat_of_two_choices),
+        cmocka_unit_test(test_text_with_logprobs),   cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_embeddings),           cmocka_unit_test(test_no_frame_at_all),
+        cmocka_unit_test(test_choices_at_the_limit), cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_bytes_at_the_limit),   cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

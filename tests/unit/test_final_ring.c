@@ -293,7 +293,8 @@ static void test_the_frame_has_every_member(void **state)
         enum final_route route;
         const char *word;
     } routes[] = {{FINAL_ROUTE_CHAT, "\"route\":\"/v1/chat/completions\","},
-                  {FINAL_ROUTE_GENERATE, "\"route\":\"/v1/generate\","}};
+                  {FINAL_ROUTE_GENERATE, "\"route\":\"/v1/generate\","},
+                  {FINAL_ROUTE_EMBEDDINGS, "\"route\":\"/v1/embeddings\","}};
     const struct engine_report whole = {.cached_public = 1,
                                         .cached_group = 2,
                                         .cached_own = 3,
@@ -302,7 +303,7 @@ static void test_the_frame_has_every_member(void **state)
                                         .recomputed_tokens = 6,
                                         .drafts_accepted = 7,
                                         .drafts_rejected = 8};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         struct final_record other = record;
         other.route = routes[i].route;
         buffer_clear(&out);

@@ -228,6 +228,27 @@ static void test_the_longest_budget_is_named(void **state)
     assert_int_equal(denial.limit, QUOTA_TOKENS_PER_DAY);
 }
 
+/* Embeddings reserve no output, and say nothing of how long answers are. */
+static void test_no_output(void **state)
+{
+    (void)state;
+    struct quota_account account = account_of(set_of(QUOTA_TOKENS_PER_MINUTE, 1000));
+    struct quota_lease lease;
+    struct quota_denial denial;
+    const struct quota_ask ask = {
+        .body_bytes = 400, .has_no_output = true, .deadline_us = MINUTE_US};
+    for (int i = 0; i < 100; i++) {
+        assert_true(quota_lease_reserve(&account, &ask, &lease, &denial));
+        assert_int_equal(lease.output, 0);
+        assert_true(lease.input > 0);
+        assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_MINUTE, 0), 1000 - 5 * i - lease.input);
+        quota_lease_settle(&lease, 5, 0, 0, 0);
+    }
+    assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_MINUTE, 0), 500);
+    assert_true(reserve(&account, 0, 400, 64000, &lease, &denial));
+    assert_int_equal(lease.output, LIMIT_QUOTA_OUTPUT);
+}
+
 /* A guess is cut to what the limit allows beside the input, so that nobody is kept out for ever. */
 static void test_guesses_follow_what_was_seen(void **state)
 {
@@ -624,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_work_on_text),
         cmocka_unit_test(test_too_large_is_told_apart),
         cmocka_unit_test(test_the_longest_budget_is_named),
+        cmocka_unit_test(test_no_output),
         cmocka_unit_test(test_guesses_follow_what_was_seen),
         cmocka_unit_test(test_the_prompt_as_it_is),
         cmocka_unit_test(test_extension_until_a_limit_is_met),

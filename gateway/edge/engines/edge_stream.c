@@ -356,6 +356,7 @@ const struct edge_stream_names *edge_stream_names(enum edge_stream_form form)
         [EDGE_STREAM_CHAT] = {"chatcmpl", "chat.completion", "chat.completion.chunk"},
         [EDGE_STREAM_TEXT] = {"cmpl", "text_completion", "text_completion"},
         [EDGE_STREAM_GENERATION] = {"gen", "generation", "generation"},
+        [EDGE_STREAM_EMBEDDINGS] = {"emb", "list", "list"},
     };
     return &names[form];
 }

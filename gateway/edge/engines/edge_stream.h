@@ -25,7 +25,12 @@
 enum { EDGE_STREAM_WORD_BYTES = 16 };
 
 /* The kind of answer whose parts the frames are. */
-enum edge_stream_form { EDGE_STREAM_CHAT, EDGE_STREAM_TEXT, EDGE_STREAM_GENERATION };
+enum edge_stream_form {
+    EDGE_STREAM_CHAT,
+    EDGE_STREAM_TEXT,
+    EDGE_STREAM_GENERATION,
+    EDGE_STREAM_EMBEDDINGS,
+};
 
 struct edge_stream_names {
     const char *id;    /* the prefix of an id, such as "chatcmpl" */

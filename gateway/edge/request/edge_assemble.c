@@ -1,6 +1,7 @@
 #include "gateway/edge/request/edge_assemble.h"
 
 #include "config/base/limits.h"
+#include "config/base/limits_embed.h"
 #include "config/base/limits_tools.h"
 #include "config/base/mem.h"
 #include "gateway/edge/state/edge_json.h"
@@ -33,13 +34,30 @@ struct choice {
     bool has_list[LISTS];
 };
 
+/* Embeddings come in the order in which they are done. */
+struct vectors {
+    struct buffer text; /* their JSON objects */
+    struct {
+        size_t at;
+        size_t length; /* 0: it has not come */
+    } places[LIMIT_INPUTS];
+    size_t count; /* one more than the greatest index */
+};
+
 struct edge_assemble {
     enum edge_stream_form form;
+    size_t bytes_max;
+    struct vectors *vectors;               /* NULL for other forms */
     struct buffer head;                    /* "id":…,"created":…,"model":…, */
     struct buffer fingerprint;             /* a JSON value; empty: the engine sent none */
     size_t bytes;                          /* of all frames so far */
     struct choice *choices[LIMIT_ANSWERS]; /* NULL until a frame of the choice has come */
 };
+
+size_t edge_assemble_most(enum edge_stream_form form)
+{
+    return form == EDGE_STREAM_EMBEDDINGS ? LIMIT_EMBEDDED_TEXT_BYTES : LIMIT_ASSEMBLED_BYTES;
+}
 
 enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form)
 {
@@ -47,6 +65,15 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
     if (assemble == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an answer");
     assemble->form = form;
+    assemble->bytes_max = edge_assemble_most(form);
+    if (form == EDGE_STREAM_EMBEDDINGS) {
+        assemble->vectors = mem_zalloc(1, sizeof *assemble->vectors);
+        if (assemble->vectors == NULL) {
+            mem_free(assemble);
+            FAIL(STATUS_NO_MEMORY, "no memory for an answer");
+        }
+        buffer_init(&assemble->vectors->text, LIMIT_EMBEDDED_TEXT_BYTES);
+    }
     buffer_init(&assemble->head, HEAD_BYTES_MAX);
     buffer_init(&assemble->fingerprint, HEAD_BYTES_MAX);
     *out = assemble;
@@ -66,6 +93,9 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
         return;
     buffer_deinit(&assemble->head);
     buffer_deinit(&assemble->fingerprint);
+    if (assemble->vectors != NULL)
+        buffer_deinit(&assemble->vectors->text);
+    mem_free(assemble->vectors);
     for (size_t i = 0; i < LIMIT_ANSWERS; i++) {
         struct choice *choice = assemble->choices[i];
         if (choice == NULL)
@@ -267,24 +297,36 @@ static enum status add_choice_begin(struct edge_assemble *assemble, size_t index
     return STATUS_OK;
 }
 
-/* "index" may stand anywhere in the choice, so it is looked for first. */
-static enum status add_choice(struct edge_assemble *assemble, struct json_value object)
+/* Returns the "index" of an object, which is below `most`. */
+static enum status index_of(struct json_value object, uint64_t most, uint64_t *out)
 {
     struct edge_json_walk walk;
     struct json_value key;
     struct json_value value;
-    uint64_t index = LIMIT_ANSWERS;
     bool found = true;
+    *out = most;
     TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
             break;
         if (json_scan_is(key, "index"))
-            TRY(edge_json_number(value, LIMIT_ANSWERS - 1, &index));
+            TRY(edge_json_number(value, most - 1, out));
     }
-    if (index >= LIMIT_ANSWERS)
-        FAIL(STATUS_PROTOCOL, "a frame of the engine has a choice without an index");
+    if (*out >= most)
+        FAIL(STATUS_PROTOCOL, "a frame of the engine has a part without an index");
+    return STATUS_OK;
+}
+
+/* "index" may stand anywhere in the choice, so it is looked for first. */
+static enum status add_choice(struct edge_assemble *assemble, struct json_value object)
+{
+    struct edge_json_walk walk;
+    struct json_value key;
+    struct json_value value;
+    uint64_t index;
+    bool found = true;
+    TRY(index_of(object, LIMIT_ANSWERS, &index));
     TRY(add_choice_begin(assemble, index));
     TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
@@ -309,6 +351,35 @@ static enum status add_choices(struct edge_assemble *assemble, struct json_value
     }
 }
 
+static enum status add_vector(struct vectors *vectors, struct json_value object)
+{
+    const struct slice text = json_scan_text(object);
+    uint64_t index;
+    TRY(index_of(object, LIMIT_INPUTS, &index));
+    if (vectors->places[index].length != 0)
+        FAIL(STATUS_PROTOCOL, "the engine sent an embedding twice");
+    vectors->places[index].at = vectors->text.length;
+    vectors->places[index].length = text.length;
+    if (vectors->count <= index)
+        vectors->count = index + 1;
+    buffer_append_slice(&vectors->text, text);
+    return vectors->text.status;
+}
+
+static enum status add_vectors(struct edge_assemble *assemble, struct json_value array)
+{
+    struct edge_json_walk walk;
+    struct json_value value;
+    bool found = true;
+    TRY(edge_json_array(&walk, json_scan_text(array)));
+    for (;;) {
+        TRY(edge_json_element(&walk, &found, &value));
+        if (!found)
+            return STATUS_OK;
+        TRY(add_vector(assemble->vectors, value));
+    }
+}
+
 static void add_head(struct edge_assemble *assemble, struct json_value key, struct json_value value)
 {
     buffer_append_slice(&assemble->head, json_scan_text(key));
@@ -322,6 +393,8 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
 {
     if (json_scan_is(key, "choices"))
         return add_choices(assemble, value);
+    if (assemble->vectors != NULL && json_scan_is(key, "data"))
+        return add_vectors(assemble, value);
     if (assemble->form == EDGE_STREAM_GENERATION &&
         (json_scan_is(key, "text") || json_scan_is(key, "finish_reason"))) {
         TRY(add_choice_begin(assemble, 0));
@@ -339,6 +412,8 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
 size_t edge_assemble_bytes(const struct edge_assemble *assemble)
 {
     size_t bytes = assemble->head.capacity;
+    if (assemble->vectors != NULL)
+        bytes += sizeof *assemble->vectors + assemble->vectors->text.capacity;
     for (size_t i = 0; i < LIMIT_ANSWERS; i++) {
         const struct choice *choice = assemble->choices[i];
         if (choice == NULL)
@@ -355,9 +430,10 @@ size_t edge_assemble_bytes(const struct edge_assemble *assemble)
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
 {
     assemble->bytes += rest.length;
-    if (assemble->bytes > LIMIT_ASSEMBLED_BYTES)
-        FAIL(STATUS_LIMIT, "The answer is longer than %d bytes; ask for it with stream: true.",
-             LIMIT_ASSEMBLED_BYTES);
+    if (assemble->bytes > assemble->bytes_max)
+        FAIL(STATUS_LIMIT, "The answer is longer than %zu bytes; %s.", assemble->bytes_max,
+             assemble->vectors != NULL ? "send fewer texts at once"
+                                       : "ask for it with stream: true");
     bool is_first = assemble->head.length == 0;
     /* The walk begins after the opening brace, which edge_stream has cut together with the count.
      * */
@@ -501,10 +577,35 @@ static void render_choices(const struct edge_assemble *assemble, const char *no_
     buffer_append_char(out, ']');
 }
 
+/* Appends the embeddings in the order of the request's texts. PROTOCOL when one is missing. */
+static enum status render_vectors(const struct edge_assemble *assemble,
+                                  const struct edge_final *final, struct buffer *out)
+{
+    const struct vectors *vectors = assemble->vectors;
+    buffer_append_text(out, "{\"object\":\"list\",");
+    buffer_append_slice(out, buffer_slice(&assemble->head));
+    buffer_append_text(out, "\"data\":[");
+    for (size_t i = 0; i < vectors->count; i++) {
+        if (vectors->places[i].length == 0)
+            FAIL(STATUS_PROTOCOL, "the engine has not sent all embeddings");
+        if (i > 0)
+            buffer_append_char(out, ',');
+        buffer_append(out, vectors->text.bytes + vectors->places[i].at, vectors->places[i].length);
+    }
+    buffer_append_text(out, "],\"usage\":");
+    edge_stream_append_usage(out, final);
+    buffer_append_text(out, ",\"service_tier\":\"");
+    buffer_append_text(out, service_class_tier(final->service_class));
+    buffer_append_text(out, "\"}");
+    return out->status;
+}
+
 enum status edge_assemble_render(const struct edge_assemble *assemble,
                                  const struct edge_final *final, struct slice fallback,
                                  struct buffer *out)
 {
+    if (assemble->vectors != NULL)
+        return render_vectors(assemble, final, out);
     const char *no_reason = final->is_limited ? "\"length\"" : "null";
     buffer_append_char(out, '{');
     buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);

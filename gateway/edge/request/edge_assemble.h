@@ -1,7 +1,7 @@
 /* edge_assemble: joins the frames of a stream to one chat.completion, text_completion or generation
- * object.
+ * object, or to a list of embeddings.
  *
- * Owns:     what has been collected, at most LIMIT_ASSEMBLED_BYTES.
+ * Owns:     what has been collected, at most edge_assemble_most().
  * Thread:   one at a time.
  * Cost:     O(bytes); text, log-probabilities and ids are spliced as the engine wrote them.
  * Not here: finding frames in the stream, and the token count (edge_stream).
@@ -14,11 +14,13 @@
 
 struct edge_assemble;
 
+/* Bytes that all frames of an answer have at most. */
+size_t edge_assemble_most(enum edge_stream_form form);
 /* NO_MEMORY. */
 enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form);
 void edge_assemble_destroy(struct edge_assemble *assemble);
 /* Adds one frame: its JSON object without the opening brace. LIMIT when all frames together are
- * longer than LIMIT_ASSEMBLED_BYTES; PROTOCOL when the frame is not what an engine sends;
+ * longer than that; PROTOCOL when the frame is not what an engine sends;
  * NO_MEMORY. */
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);
 /* Changes the answer's service_tier to that of the class. */

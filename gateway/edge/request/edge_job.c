@@ -28,7 +28,6 @@ enum {
     FALLBACK_BYTES = 1024,
     HEADERS_MOST = 6 + EDGE_QUOTA_HEADERS, /* of an answer */
 };
-
 static const char FOREIGN[] = "The engine is of another version; try again later.";
 
 struct edge_job {
@@ -354,7 +353,7 @@ static void job_end_client(struct edge_job *job)
         (job->relay.length == 0 || memchr(job->relay.bytes, '\n', job->relay.length) != NULL))
         job_fail(job, STATUS_UNAVAILABLE, "The engine refused the request.");
     struct buffer out;
-    buffer_init(&out, LIMIT_ASSEMBLED_BYTES + 2 * FALLBACK_BYTES);
+    buffer_init(&out, edge_assemble_most(job->form) + 2 * FALLBACK_BYTES);
     if (http_is_answered(job->request))
         end_stream(job, &out);
     else if (job->is_accepted && job->stream.error.length != 0)
@@ -1028,6 +1027,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
                                             .model = job->body.model,
                                             .service_class = service_class_name(job->service_class),
                                             .is_text = !job->is_generation,
+                                            .has_no_output = job->form == EDGE_STREAM_EMBEDDINGS,
                                             .body_bytes = job->hold.body_bytes,
                                             .output_most = job->body.output_most,
                                             .deadline_ms = job->deadline_ms};

@@ -100,6 +100,7 @@ enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
                                const struct quota_demand *demand)
 {
     struct quota_demand priced = *demand;
+    quota->is_unwatched = demand->has_no_output;
     if (demand->model != NULL && demand->model[0] == '\0')
         priced.model = edge_probe_engine(edge->probe)->model;
     enum status status = quota_reserve(edge->quota, &priced, &quota->leases, &quota->denial);
@@ -158,6 +159,8 @@ enum edge_quota_verdict edge_quota_watch(struct edge_quota *quota, struct edge *
                                          const struct edge_stream *stream, struct slice rest)
 {
     struct quota_denial denial;
+    if (quota->is_unwatched)
+        return EDGE_QUOTA_GO;
     if (!quota->has_prompt) {
         quota->has_prompt = true;
         quota_prompt(edge->quota, &quota->leases, stream->final.prompt_tokens,

@@ -31,11 +31,12 @@ enum { EDGE_QUOTA_HEADERS = 6 };
 struct edge_quota {
     struct quota_leases leases;
     struct quota_denial denial;
-    bool has_prompt; /* the leases have the engine's count of the prompt's tokens */
-    bool is_stopped; /* a limit was met in the middle of the answer */
-    bool is_lowered; /* the request is in the lowest class, from its beginning or later */
-    uint32_t begun;  /* a bit for each choice of which a frame has come */
-    uint32_t ended;  /* a bit for each choice whose finish_reason has come */
+    bool has_prompt;   /* the leases have the engine's count of the prompt's tokens */
+    bool is_unwatched; /* it generates no tokens, so no limit is met before its end */
+    bool is_stopped;   /* a limit was met in the middle of the answer */
+    bool is_lowered;   /* the request is in the lowest class, from its beginning or later */
+    uint32_t begun;    /* a bit for each choice of which a frame has come */
+    uint32_t ended;    /* a bit for each choice whose finish_reason has come */
     uint32_t header_count;
     char headers[EDGE_QUOTA_HEADERS][QUOTA_DURATION_BYTES];
     const char *names[EDGE_QUOTA_HEADERS];
