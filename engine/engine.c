@@ -628,8 +628,10 @@ enum status engine_tokenize(struct engine *engine, struct slice text, bool add_s
                             size_t ids_max, uint32_t **ids, size_t *count)
 {
 #if BANYAN_TEXT
-    return tokenize_status(
-        prepare_text(&engine->prepare_model, text, add_special, ids_max, ids, count), ids_max);
+    return tokenize_status(prepare_text(&engine->prepare_model, text,
+                                        add_special ? PREPARE_PROMPT : PREPARE_PLAIN, ids_max, ids,
+                                        count),
+                           ids_max);
 #else
     (void)engine, (void)text, (void)add_special, (void)ids_max, (void)ids, (void)count;
     FAIL(STATUS_UNSUPPORTED, "this build takes token ids only (built without PCRE2)");
@@ -742,8 +744,9 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
         asked->prompt_kind == ENGINE_PROMPT_CHAT
             ? prepare_chat(&engine->prepare_model, asked->messages, asked->message_count,
                            &asked->inputs, true, engine->context, &ids, &count)
-            : prepare_text(&engine->prepare_model, asked->text, true, engine->context, &ids,
-                           &count);
+            : prepare_text(&engine->prepare_model, asked->text,
+                           asked->pooling != ENGINE_POOLING_NONE ? PREPARE_WHOLE : PREPARE_PROMPT,
+                           engine->context, &ids, &count);
     if (status == STATUS_LIMIT)
         return ticket_fail_context(ticket, engine->context);
     TRY(status);

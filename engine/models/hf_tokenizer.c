@@ -5,6 +5,7 @@
 #include "engine/models/hf_folder.h"
 #include "engine/models/hf_merges.h"
 #include "engine/models/hf_presplit.h"
+#include "engine/models/hf_words.h"
 
 /* The files, while they are read. */
 struct text_files {
@@ -377,11 +378,15 @@ static enum status read_all(struct text_files *files, int folder, uint32_t size)
     if (model == NULL || model->kind != JSON_READ_OBJECT)
         FAIL(STATUS_CORRUPT, "tokenizer.json has no object model");
     files->model = index_of(&files->tokenizer, model);
-    TRY(model_check(files));
+    const bool is_words = hf_words_is(&files->tokenizer, files->model);
+    if (!is_words)
+        TRY(model_check(files));
     const uint32_t at = added != NULL ? index_of(&files->tokenizer, added) : 0;
     if (size == 0)
         size = count_tokens(files, at);
     TRY(hf_merges_open(&files->merges, &files->tokenizer, files->model, at, size));
+    if (is_words)
+        return hf_words_write(&files->merges, &files->tokenizer, files->model, files->keys);
     TRY(write_model(files));
     TRY(write_specials(files));
     return write_template(files, folder);

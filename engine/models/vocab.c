@@ -10,6 +10,7 @@ struct vocab {
     uint32_t bos;
     uint32_t eos;
     bool adds_bos;
+    bool adds_eos;
     bool adds_blank;
     enum vocab_model model;
     uint8_t *kinds; /* [size] enum vocab_kind */
@@ -92,7 +93,7 @@ static enum status create_token(enum vocab_model model, struct slice text, enum 
 {
     if (text.length == 0)
         FAIL(STATUS_CORRUPT, "token %u is empty", id);
-    if (model == VOCAB_MODEL_PIECES && kind != VOCAB_BYTE)
+    if (model != VOCAB_MODEL_BYTES && kind != VOCAB_BYTE)
         return create_piece(text, id, out, length);
     if (kind == VOCAB_NORMAL) {
         if (!vocab_decode(text, out, LIMIT_TOKEN_BYTES, length))
@@ -270,19 +271,23 @@ static const char *const CREATE_BOS_PRESPLITS[] = {"llama-bpe", "tekken"};
 /* Reads what the tokenizer puts before a text. */
 static enum status create_additions(struct vocab *vocab, const struct gguf *gguf)
 {
-    bool by_default = vocab->model == VOCAB_MODEL_PIECES;
+    bool by_default = vocab->model != VOCAB_MODEL_BYTES;
     struct slice presplit = {0};
     if (vocab->model == VOCAB_MODEL_BYTES && gguf_has(gguf, "tokenizer.ggml.pre"))
         TRY(gguf_get_string(gguf, "tokenizer.ggml.pre", &presplit));
     for (size_t i = 0; i < sizeof(CREATE_BOS_PRESPLITS) / sizeof(CREATE_BOS_PRESPLITS[0]); i++)
         by_default |= slice_is(presplit, CREATE_BOS_PRESPLITS[i]);
     vocab->adds_bos = by_default && vocab->bos != VOCAB_NONE;
-    vocab->adds_blank = vocab->model == VOCAB_MODEL_PIECES;
+    vocab->adds_blank = vocab->model != VOCAB_MODEL_BYTES;
     if (gguf_has(gguf, "tokenizer.ggml.add_space_prefix"))
         TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_space_prefix", &vocab->adds_blank));
-    if (vocab->adds_blank && vocab->model != VOCAB_MODEL_PIECES)
+    if (vocab->adds_blank && vocab->model == VOCAB_MODEL_BYTES)
         FAIL(STATUS_UNSUPPORTED,
              "tokenizer.ggml.add_space_prefix is not supported for byte-level BPE");
+    if (gguf_has(gguf, "tokenizer.ggml.add_eos_token"))
+        TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_eos_token", &vocab->adds_eos));
+    if (vocab->adds_eos && vocab->eos == VOCAB_NONE)
+        FAIL(STATUS_CORRUPT, "add_eos_token is set, but there is no eos_token_id");
     if (!gguf_has(gguf, "tokenizer.ggml.add_bos_token"))
         return STATUS_OK;
     TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &vocab->adds_bos));
@@ -295,13 +300,17 @@ static enum status create_model(enum vocab_model *out, const struct gguf *gguf)
 {
     struct slice model;
     TRY(gguf_get_string(gguf, "tokenizer.ggml.model", &model));
-    *out = slice_is(model, "llama") ? VOCAB_MODEL_PIECES : VOCAB_MODEL_BYTES;
-    if (!slice_is(model, "gpt2") && !slice_is(model, "llama"))
-        FAIL(STATUS_UNSUPPORTED,
-             "tokenizer model '%.*s' is not supported (supported: gpt2, byte-level BPE, and llama, "
-             "SentencePiece BPE)",
-             (int)(model.length < 64 ? model.length : 64), model.bytes);
-    return STATUS_OK;
+    static const char *const names[] = {
+        [VOCAB_MODEL_BYTES] = "gpt2", [VOCAB_MODEL_PIECES] = "llama", [VOCAB_MODEL_WORDS] = "bert"};
+    for (int i = VOCAB_MODEL_BYTES; i <= VOCAB_MODEL_WORDS; i++)
+        if (slice_is(model, names[i])) {
+            *out = (enum vocab_model)i;
+            return STATUS_OK;
+        }
+    FAIL(STATUS_UNSUPPORTED,
+         "tokenizer model '%.*s' is not supported (supported: gpt2, byte-level BPE, llama, "
+         "SentencePiece BPE, and bert, WordPiece)",
+         (int)(model.length < 64 ? model.length : 64), model.bytes);
 }
 
 enum status vocab_create(struct vocab **out, const struct gguf *gguf)
@@ -309,7 +318,7 @@ enum status vocab_create(struct vocab **out, const struct gguf *gguf)
     enum status status = STATUS_OK;
     struct vocab *vocab = NULL;
     struct gguf_array tokens;
-    enum vocab_model model;
+    enum vocab_model model = VOCAB_MODEL_BYTES;
     *out = NULL;
     TRY(create_model(&model, gguf));
     TRY(gguf_get_array(gguf, "tokenizer.ggml.tokens", &tokens));
@@ -395,6 +404,11 @@ uint32_t vocab_eos(const struct vocab *vocab)
 bool vocab_adds_bos(const struct vocab *vocab)
 {
     return vocab->adds_bos;
+}
+
+bool vocab_adds_eos(const struct vocab *vocab)
+{
+    return vocab->adds_eos;
 }
 
 bool vocab_adds_blank(const struct vocab *vocab)

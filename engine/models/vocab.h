@@ -31,9 +31,10 @@ enum vocab_kind {
 enum vocab_model {
     VOCAB_MODEL_BYTES,  /* "gpt2": byte-level BPE; tokens are written in an alphabet of bytes */
     VOCAB_MODEL_PIECES, /* "llama": SentencePiece BPE; tokens are UTF-8, with U+2581 for a blank */
+    VOCAB_MODEL_WORDS,  /* "bert": WordPiece; a token that begins a word has a blank before it */
 };
 
-/* UNSUPPORTED names a tokenizer.ggml.model other than "gpt2" and "llama"; CORRUPT when
+/* UNSUPPORTED names a tokenizer.ggml.model other than these three; CORRUPT when
  * tokens are missing, repeated or malformed, or a special id is out of range. The file may
  * be closed afterwards. */
 enum status vocab_create(struct vocab **out, const struct gguf *gguf);
@@ -51,6 +52,7 @@ bool vocab_is_end(const struct vocab *vocab, uint32_t id);
 uint32_t vocab_bos(const struct vocab *vocab); /* VOCAB_NONE when the model has none */
 uint32_t vocab_eos(const struct vocab *vocab);
 bool vocab_adds_bos(const struct vocab *vocab); /* at the start of every text prompt */
+bool vocab_adds_eos(const struct vocab *vocab); /* behind a text that is embedded */
 
 /* Whether the tokenizer puts a blank before each part of a text: at its beginning and behind each
  * control or user-defined token. */

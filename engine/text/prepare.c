@@ -7,40 +7,47 @@
 
 static enum status prepare_text_encode(const struct prepare_model *model, struct slice text,
                                        const struct tokenizer_span *spans, size_t span_count,
-                                       uint32_t first, size_t ids_max, uint32_t **ids,
-                                       size_t *count)
+                                       const uint32_t around[static 2], size_t ids_max,
+                                       uint32_t **ids, size_t *count)
 {
-    size_t used = first != VOCAB_NONE ? 1 : 0;
+    const uint32_t first = around[0];
+    size_t ahead = first != VOCAB_NONE ? 1 : 0;
+    size_t used = ahead + (around[1] != VOCAB_NONE ? 1 : 0);
     size_t bound = tokenizer_most(model->tokenizer, text);
-    size_t most = bound < ids_max ? bound + 1 : ids_max;
+    size_t most = bound + used < ids_max ? bound + used : ids_max;
     /* A text that cannot fit however well it is tokenised costs one look at each byte only. */
     if (ids_max < used || tokenizer_fewest(model->tokenizer, text) > ids_max - used)
         FAIL(STATUS_LIMIT, "more than %zu tokens", ids_max);
     uint32_t *array = mem_alloc((most + 1) * sizeof(*array));
     if (array == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu tokens", most);
-    if (used > 0)
+    if (ahead > 0)
         array[0] = first;
     size_t encoded = 0;
-    enum status status = tokenizer_encode(model->tokenizer, text, spans, span_count, array + used,
+    enum status status = tokenizer_encode(model->tokenizer, text, spans, span_count, array + ahead,
                                           most - used, &encoded);
     if (status != STATUS_OK) {
         mem_free(array);
         return status;
     }
+    if (used > ahead)
+        array[ahead + encoded] = around[1];
     *ids = array;
     *count = used + encoded;
     return STATUS_OK;
 }
 
-enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
-                         size_t ids_max, uint32_t **ids, size_t *count)
+enum status prepare_text(const struct prepare_model *model, struct slice text,
+                         enum prepare_special special, size_t ids_max, uint32_t **ids,
+                         size_t *count)
 {
-    uint32_t first = VOCAB_NONE;
-    if (adds_special && vocab_adds_bos(model->vocab))
-        first = vocab_bos(model->vocab);
+    uint32_t around[2] = {VOCAB_NONE, VOCAB_NONE};
+    if (special != PREPARE_PLAIN && vocab_adds_bos(model->vocab))
+        around[0] = vocab_bos(model->vocab);
+    if (special == PREPARE_WHOLE && vocab_adds_eos(model->vocab))
+        around[1] = vocab_eos(model->vocab);
     const struct tokenizer_span span = tokenizer_everywhere(text);
-    return prepare_text_encode(model, text, &span, 1, first, ids_max, ids, count);
+    return prepare_text_encode(model, text, &span, 1, around, ids_max, ids, count);
 }
 
 static struct slice chat_token_text(const struct vocab *vocab, uint32_t id)
@@ -104,7 +111,7 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
     }
     TRY_OUT(chat_template_render(model->chat_template, &args, &text));
     TRY_OUT(prepare_text_encode(model, buffer_slice(&text.bytes), text.spans, text.span_count,
-                                VOCAB_NONE, ids_max, ids, count));
+                                (const uint32_t[2]){VOCAB_NONE, VOCAB_NONE}, ids_max, ids, count));
 out:
     mem_free(copies);
     chat_template_text_free(&text);

@@ -23,11 +23,18 @@ struct prepare_model {
     const struct clock *clock;                 /* for dates in templates; NULL: the system's */
 };
 
-/* Ids of a text in which control tokens are matched. `adds_special` puts the model's
- * beginning token first if the model wants one. LIMIT beyond `ids_max`. The caller frees
+/* What is put around a text, if the model wants it. */
+enum prepare_special {
+    PREPARE_PLAIN,  /* nothing */
+    PREPARE_PROMPT, /* the token that begins a text */
+    PREPARE_WHOLE,  /* the same, and the token that ends one: for a text that is embedded */
+};
+
+/* Ids of a text in which control tokens are matched. LIMIT beyond `ids_max`. The caller frees
  * `*ids` with mem_free. */
-enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
-                         size_t ids_max, uint32_t **ids, size_t *count);
+enum status prepare_text(const struct prepare_model *model, struct slice text,
+                         enum prepare_special special, size_t ids_max, uint32_t **ids,
+                         size_t *count);
 
 /* Finds out what the template takes. */
 void prepare_probe(struct prepare_model *model);

@@ -12,6 +12,7 @@
 #include "engine/text/tokenizer_nfc.h"
 #include "engine/text/tokenizer_presplit.h"
 #include "engine/text/tokenizer_spm.h"
+#include "engine/text/tokenizer_wordpiece.h"
 
 /* Bytes searched for special tokens between two calls of turns_spend. The search costs a sixteenth
  * of merging. */
@@ -31,7 +32,9 @@ struct tokenizer_specials {
 
 struct tokenizer {
     const struct vocab *vocab;
-    struct tokenizer_spm *spm; /* NULL for byte-level BPE, which has the next three */
+    /* At most one of these two; byte-level BPE has neither, but the three behind them. */
+    struct tokenizer_spm *spm;
+    struct tokenizer_wordpiece *words;
     struct tokenizer_presplit *presplit;
     struct tokenizer_bpe_table merges;
     struct tokenizer_index index;
@@ -178,6 +181,8 @@ enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
         tokenizer->byte_ids[byte] = VOCAB_NONE;
     if (vocab_model(vocab) == VOCAB_MODEL_PIECES)
         TRY_OUT(tokenizer_spm_create(&tokenizer->spm, vocab, gguf));
+    else if (vocab_model(vocab) == VOCAB_MODEL_WORDS)
+        TRY_OUT(tokenizer_wordpiece_create(&tokenizer->words, vocab, gguf));
     else
         TRY_OUT(create_bytes(tokenizer, gguf));
     TRY_OUT(create_specials(tokenizer));
@@ -193,6 +198,7 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     if (tokenizer == NULL)
         return;
     tokenizer_spm_destroy(tokenizer->spm);
+    tokenizer_wordpiece_destroy(tokenizer->words);
     tokenizer_presplit_destroy(tokenizer->presplit);
     tokenizer_index_deinit(&tokenizer->index);
     tokenizer_bpe_table_deinit(&tokenizer->merges);
@@ -248,6 +254,8 @@ static bool mark_is_made(const struct tokenizer *tokenizer, uint32_t id)
 {
     if (tokenizer->spm != NULL)
         return tokenizer_spm_makes(tokenizer->spm, id);
+    if (tokenizer->words != NULL)
+        return vocab_kind(tokenizer->vocab, id) == VOCAB_NORMAL;
     /* A piece that is a token may be taken whole. */
     if (tokenizer->ignores_merges && vocab_kind(tokenizer->vocab, id) == VOCAB_NORMAL)
         return true;
@@ -375,6 +383,8 @@ static size_t fewest_pieces(const struct tokenizer *tokenizer, struct slice text
 
 size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
 {
+    if (tokenizer->words != NULL)
+        return 0; /* one unknown token stands for a word of any length */
     return tokenizer->spm != NULL ? fewest_pieces(tokenizer, text) : fewest_bytes(tokenizer, text);
 }
 
@@ -382,6 +392,8 @@ size_t tokenizer_most(const struct tokenizer *tokenizer, struct slice text)
 {
     if (tokenizer->is_nfc)
         return TOKENIZER_NFC_GROWTH * text.length;
+    if (tokenizer->words != NULL)
+        return TOKENIZER_WORDPIECE_GROWTH * text.length;
     return vocab_adds_blank(tokenizer->vocab) ? 2 * text.length : text.length;
 }
 
@@ -510,6 +522,9 @@ static enum status encode_run(struct tokenizer_encoding *encoding, struct slice 
     if (encoding->tokenizer->spm != NULL)
         return tokenizer_spm_encode(encoding->tokenizer->spm, &encoding->spm, text, encoding->ids,
                                     encoding->capacity, &encoding->count);
+    if (encoding->tokenizer->words != NULL)
+        return tokenizer_wordpiece_encode(encoding->tokenizer->words, text, encoding->ids,
+                                          encoding->capacity, &encoding->count);
     while (at < text.length) {
         size_t good = at;
         for (size_t run = 1; run > 0 && good < text.length; good += run)
@@ -661,13 +676,14 @@ static enum status encode_begin(struct tokenizer_encoding *encoding,
                                 const struct tokenizer *tokenizer, size_t text_length)
 {
     bool has_pieces = tokenizer->spm != NULL;
+    bool has_bytes = !has_pieces && tokenizer->words == NULL;
     encoding->tokenizer = tokenizer;
     tokenizer_bpe_scratch_init(&encoding->scratch);
     tokenizer_nfc_init(&encoding->nfc);
     tokenizer_spm_work_init(&encoding->spm, has_pieces ? text_length : 0);
-    tokenizer_cache_init(&encoding->cache, has_pieces ? 0 : text_length);
+    tokenizer_cache_init(&encoding->cache, has_bytes ? text_length : 0);
     buffer_init(&encoding->plain, SIZE_MAX / 2);
-    if (has_pieces)
+    if (!has_bytes)
         return STATUS_OK;
     return tokenizer_presplit_begin(&encoding->cut, tokenizer->presplit);
 }

@@ -1,5 +1,5 @@
-/* tokenizer: text → token ids, by byte-level BPE with the pre-split that the model file names, or
- * by SentencePiece's BPE.
+/* tokenizer: text → token ids, by byte-level BPE with the pre-split that the model file names, by
+ * SentencePiece's BPE, or by WordPiece.
  *
  * Owns:     merge ranks, special tokens, the pre-split or the pieces.
  * Thread:   made at the start. Any thread may encode, because each call has its own memory.
@@ -7,7 +7,8 @@
  *           are one word. Scratch memory is on the heap and freed. Other tenants' texts can run
  *           meanwhile (turns_spend).
  * Not here: ids → bytes (vocab), templates (chat_template), one piece's merges (tokenizer_bpe),
- *           cutting into pieces (tokenizer_presplit), SentencePiece (tokenizer_spm).
+ *           cutting into pieces (tokenizer_presplit), SentencePiece (tokenizer_spm), WordPiece
+ *           (tokenizer_wordpiece).
  */
 #pragma once
 
@@ -44,10 +45,10 @@ struct tokenizer_span {
     size_t length;
 };
 
-/* Encodes `text`, which is UTF-8; other bytes are kept as bytes. Control tokens and marks are
- * matched only where a match is wholly inside one of `spans`. Spans rise and do not overlap. NULL
- * with count 0 matches no control token; tokenizer_everywhere(text) matches all. LIMIT when more
- * than `capacity` ids are needed. */
+/* Encodes `text`, which is UTF-8; other bytes are kept as bytes, or left out by WordPiece. Control
+ * tokens and marks are matched only where a match is wholly inside one of `spans`. Spans rise and
+ * do not overlap. NULL with count 0 matches no control token; tokenizer_everywhere(text) matches
+ * all. LIMIT when more than `capacity` ids are needed. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice text,
                              const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
                              size_t capacity, size_t *count);

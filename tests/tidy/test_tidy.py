@@ -46,7 +46,7 @@ LIBRARIES = {
     r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z]+/[a-z_]+\.c|gateway/(edge|admin|adapter|cli|dialect|engine_http)/([a-z]+/)?[a-z_]+\.[ch]",
     r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/[a-z]+/(certificate|issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
-    r"utf8proc\.h": r"engine/text/tokenizer_nfc\.c",
+    r"utf8proc\.h": r"engine/text/tokenizer_(nfc|wordpiece)\.c",
     r"jwt\.h": r"auth/identity/auth_jwt\.c",
     r"hiredis": r"auth/ledger/redis_link\.c",
     r"cu[a-z_]+\.h": r"kernels/cuda/.*",

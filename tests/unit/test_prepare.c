@@ -51,20 +51,22 @@ static void test_text(void **state)
     (void)state;
     uint32_t *ids = NULL;
     size_t count = 99;
-    assert_int_equal(prepare_text(&model, SLICE(""), true, 10, &ids, &count), STATUS_OK);
+    assert_int_equal(prepare_text(&model, SLICE(""), PREPARE_PROMPT, 10, &ids, &count), STATUS_OK);
     assert_int_equal(count, vocab_adds_bos(vocab) ? 1 : 0);
     mem_free(ids);
-    assert_int_equal(prepare_text(&model, SLICE("abc"), false, 3, &ids, &count), STATUS_OK);
+    assert_int_equal(prepare_text(&model, SLICE("abc"), PREPARE_PLAIN, 3, &ids, &count), STATUS_OK);
     assert_int_equal(count, 3);
     assert_int_equal(ids[0], 'a');
     assert_int_equal(ids[2], 'c');
     mem_free(ids);
     ids = NULL;
-    assert_int_equal(prepare_text(&model, SLICE("abcd"), false, 3, &ids, &count), STATUS_LIMIT);
-    assert_int_equal(prepare_text(&model, SLICE("a"), false, 0, &ids, &count), STATUS_LIMIT);
+    assert_int_equal(prepare_text(&model, SLICE("abcd"), PREPARE_PLAIN, 3, &ids, &count),
+                     STATUS_LIMIT);
+    assert_int_equal(prepare_text(&model, SLICE("a"), PREPARE_PLAIN, 0, &ids, &count),
+                     STATUS_LIMIT);
     assert_null(ids);
     /* In a text prompt the names of control tokens are theirs. */
-    assert_int_equal(prepare_text(&model, SLICE("a<|im_end|>b"), false, 9, &ids, &count),
+    assert_int_equal(prepare_text(&model, SLICE("a<|im_end|>b"), PREPARE_PLAIN, 9, &ids, &count),
                      STATUS_OK);
     assert_int_equal(count, 3);
     assert_int_equal(ids[1], IM_END);
@@ -230,7 +232,8 @@ static void tokenize(void *context, uint32_t slot)
     while (!atomic_load(&turn.is_open))
         usleep(100);
     assert_int_equal(
-        prepare_text(&model, turn.texts[slot], true, 4 << 20, &ids, &turn.counts[slot]), STATUS_OK);
+        prepare_text(&model, turn.texts[slot], PREPARE_PROMPT, 4 << 20, &ids, &turn.counts[slot]),
+        STATUS_OK);
     mem_free(ids);
     turn.order[atomic_load(&turn.ended)] = slot;
     atomic_fetch_add(&turn.ended, 1);

@@ -88,6 +88,8 @@ def compare_folder(name, arguments, folder):
     every = [text for text in texts.make(arguments.texts, arguments.seed) if name != "gemma 3" or "\u2581" not in text]
     rng = random.Random(arguments.seed)
     every += ["\n".join(rng.choices(every, k=600)) for _ in range(4)]
+    if name == "minilm":  # its normaliser has classes of characters of its own
+        every += [f"a{chr(c)}b" for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     want = [encode(text) for text in every]
     got = ours(arguments.binary, folder, every)
     wrong = [i for i in range(len(every)) if want[i] != got[i]]

