@@ -27,11 +27,12 @@ enum { SKIPPED = 77 }; /* what CTest knows as a skipped test */
 static const struct real {
     const char *folder;
     const char *file;
-    const char *part; /* of deploy/prepare */
+    const char *part;   /* of deploy/prepare */
+    double text_change; /* that perplexity-text allows, as a part of the perplexity */
 } REALS[] = {
-    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "model"},
-    {"qwen2coder", "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", "qwen"},
-    {"gemma3", "gemma-3-270m.Q4_K_M.gguf", "gemma"},
+    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "model", 0.01},
+    {"qwen2coder", "Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf", "qwen", 0.01},
+    {"gemma3", "gemma-3-270m.Q4_K_M.gguf", "gemma", 0.005},
 };
 static const struct real *real = &REALS[0];
 
@@ -258,7 +259,27 @@ static bool perplexity_run(void)
 
 /* --- perplexity.json of a model whose fixtures do not list the text's tokens --- */
 
-/* Reads the text that the fixture names, and writes its first tokens, which the fixture shows. */
+/* Whether two runs of tokens spell the same bytes. */
+static bool text_same(const struct vocab *vocab, const uint32_t *a, const uint32_t *b,
+                      uint32_t count)
+{
+    struct buffer texts[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        buffer_init(&texts[i], SIZE_MAX);
+        for (uint32_t k = 0; k < count; k++)
+            buffer_append_slice(&texts[i], vocab_bytes(vocab, (i == 0 ? a : b)[k]));
+    }
+    const bool is_same = texts[0].length == texts[1].length &&
+                         memcmp(texts[0].bytes, texts[1].bytes, texts[0].length) == 0;
+    buffer_deinit(&texts[0]);
+    buffer_deinit(&texts[1]);
+    return is_same;
+}
+
+/* Reads the text that the fixture names, and writes its first tokens. The fixture shows some of
+ * them, and these are taken as they are: transformers cuts a run of 33 blanks into 16 and 17, and
+ * SentencePiece, whose longest piece of blanks has 31, into 31 and 2. Returns 0 when they do not
+ * spell the same bytes as ours, or the text is too short. */
 static uint32_t text_tokens(const struct gguf *gguf, const json_t *json, uint32_t *ids)
 {
     enum { TEXT_BYTES = 16384 };
@@ -281,25 +302,28 @@ static uint32_t text_tokens(const struct gguf *gguf, const json_t *json, uint32_
         die(path);
     const uint32_t want = (uint32_t)json_integer_value(json_object_get(json, "n_tokens"));
     const uint32_t begin = vocab_adds_bos(vocab);
+    uint32_t first[TOKENS_MAX];
+    const uint32_t shown = ids_of(json_object_get(json, "first_ids"), first);
     ids[0] = vocab_bos(vocab);
     for (uint32_t i = begin; i < want && i - begin < count; i++)
         ids[i] = all[i - begin];
+    const bool is_same = want <= TOKENS_MAX && want <= begin + count && shown <= want &&
+                         text_same(vocab, ids, first, shown);
+    memcpy(ids, first, shown * sizeof *ids);
     tokenizer_destroy(tokenizer);
     vocab_destroy(vocab);
-    return want <= TOKENS_MAX && want <= begin + count ? want : 0;
+    return is_same ? want : 0;
 }
 
 static bool text_run(const char *isa, enum kv_type kv_type, double change_max)
 {
     struct model_run run;
     uint32_t ids[TOKENS_MAX];
-    uint32_t first[TOKENS_MAX];
     json_t *json = load("perplexity.json");
     struct likelihood likelihood = {.run = &run, .ids = ids};
     struct gguf *gguf = open_file();
     likelihood.count = text_tokens(gguf, json, ids);
-    const uint32_t shown = ids_of(json_object_get(json, "first_ids"), first);
-    const bool is_same = likelihood.count >= shown && memcmp(ids, first, shown * sizeof *ids) == 0;
+    const bool is_same = likelihood.count > 0;
     if (!is_same)
         fprintf(stderr, "the text's tokens are not the reference's\n");
     open_run(&run, gguf, isa, kv_type, MODEL_WEIGHTS_FILE);
@@ -578,7 +602,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[2], REALS[i].folder) == 0)
             real = &REALS[i];
     if (strcmp(check, "perplexity-text") == 0)
-        return text_run(isa, KV_TYPE_F16, 0.01) ? 0 : 1;
+        return text_run(isa, KV_TYPE_F16, real->text_change) ? 0 : 1;
     if (strcmp(check, "logits-f32") == 0)
         return logits_run(check, KV_TYPE_F32, 0.002, 0.002) ? 0 : 1;
     if (strcmp(check, "logits-f16") == 0)
