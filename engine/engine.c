@@ -61,7 +61,8 @@ struct engine {
     pthread_t thread;
     bool has_thread;
     struct answer_model answer;
-    uint32_t marks[ANSWER_MARKS]; /* [mark_count] those of `answer` that are control tokens */
+    struct reasoning_marks reasoning; /* of `answer` */
+    uint32_t marks[ANSWER_MARKS];     /* [mark_count] those of `answer` that are control tokens */
     uint32_t mark_count;
 #if BANYAN_TEXT
     struct tokenizer *tokenizer;
@@ -363,6 +364,37 @@ static enum status open_encode(struct engine *engine, struct step_options *optio
     return STATUS_OK;
 }
 
+/* How `answer` marks reasoning and calls; a closing mark that is text is forced as the tokenizer
+ * writes it. */
+static void open_reasoning(struct engine *engine, struct step_options *options)
+{
+    _Static_assert((uint32_t)REASONING_NO_TOKEN == (uint32_t)VOCAB_NONE, "both are no token");
+    _Static_assert((int)REASONING_MARK_BYTES >= (int)ANSWER_MARK_BYTES, "a token for each byte");
+    const struct answer_model *answer = &engine->answer;
+    struct reasoning_marks *marks = &engine->reasoning;
+    const struct {
+        struct reasoning_mark *to;
+        enum answer_mark from;
+    } all[] = {{&marks->open, ANSWER_REASON_OPEN},
+               {&marks->close, ANSWER_REASON_CLOSE},
+               {&marks->call_open, ANSWER_CALL_OPEN},
+               {&marks->call_close, ANSWER_CALL_CLOSE}};
+    if (answer->format == NULL || !answer->has_reasoning)
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        *all[i].to = (struct reasoning_mark){answer->format->marks[all[i].from],
+                                             answer->tokens[all[i].from]};
+    size_t count = 0;
+    if (marks->close.token != VOCAB_NONE)
+        marks->close_tokens[count++] = marks->close.token;
+    else if (marks->close.text != NULL && options->encode != NULL &&
+             options->encode(options->encode_contexts[0], slice_of(marks->close.text),
+                             marks->close_tokens, REASONING_MARK_BYTES, &count) != STATUS_OK)
+        count = 0;
+    marks->close_count = (uint32_t)count;
+    options->reasoning = count > 0 ? marks : NULL;
+}
+
 static enum status open_step(struct engine *engine, const struct engine_options *options,
                              uint32_t logit_rows_max)
 {
@@ -416,6 +448,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pooling = engine->pooling,
     };
     enum status status = open_encode(engine, &step_options);
+    open_reasoning(engine, &step_options);
     if (status == STATUS_OK)
         status = engine_constrain_new(engine->vocab, &engine->answer, options->grammar_bytes,
                                       options->metrics, options->metrics_label, &engine->constrain);
@@ -711,7 +744,7 @@ static enum status submit_open_reasoning(struct engine *engine, struct ticket *t
 {
     const struct engine_constraint *constraint = &ticket->asked.constraint;
     const struct answer_model *answer = &engine->answer;
-    if (!constraint->is_set || !constraint->is_calls || !submit_in_reasoning(engine, ticket))
+    if (!constraint->is_set || !constraint->is_calls || !ticket->is_in_reasoning)
         return STATUS_OK;
     const uint32_t token = answer->tokens[ANSWER_REASON_OPEN];
     const struct slice text = slice_of(answer->format->marks[ANSWER_REASON_OPEN]);
@@ -751,6 +784,7 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
         return ticket_fail_context(ticket, engine->context);
     TRY(status);
     TRY(ticket_take_prompt(&engine->tickets, slot, ids, count, engine->context));
+    ticket->is_in_reasoning = asked->wants_marks && submit_in_reasoning(engine, ticket);
     return submit_open_reasoning(engine, ticket);
 #else
     (void)ids, (void)count;
@@ -897,6 +931,7 @@ static void next_event_clear(struct engine_event *out)
     out->text_offset = 0;
     out->is_mark = false;
     out->is_in_reasoning = false;
+    memset(out->unconstrained, 0, sizeof out->unconstrained);
     out->finish = ENGINE_FINISH_NONE;
     out->report = (struct engine_report){0};
     out->note.status = STATUS_OK;
@@ -947,7 +982,8 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     out->is_mark = record->is_mark;
     out->finish = record->finish;
     if (record->kind == ENGINE_EVENT_START) {
-        out->is_in_reasoning = ticket->asked.wants_marks && submit_in_reasoning(engine, ticket);
+        out->is_in_reasoning = ticket->is_in_reasoning;
+        memcpy(out->unconstrained, ticket->unconstrained, sizeof out->unconstrained);
         out->report.prompt_tokens = ticket->prompt_count;
         out->report.queue_us = ticket->queue_us;
         out->report.cached_tokens = atomic_load(&ticket->shown_cached);

@@ -173,6 +173,9 @@ struct engine_event {
     bool is_mark;
     /* START of a chat that wants marks: the prompt ends with the mark that opens reasoning. */
     bool is_in_reasoning;
+    /* START: bit i is 1 if the arguments of the request's tool i need not follow its schema, which
+     * could not be compiled. */
+    uint64_t unconstrained[LIMIT_TOOLS / 64];
     enum engine_finish finish;
     struct engine_report report;
     struct error_note note;

@@ -246,6 +246,10 @@ enum status engine_constrain_take(struct engine_constrain *constrain, struct tic
     if (status == STATUS_LIMIT)
         status = status_fail(STATUS_SCHEMA_LIMIT, __FILE__, __LINE__, NULL,
                              "the constraint has too many ways to begin");
+    _Static_assert(sizeof ticket->unconstrained == GRAMMAR_NOTES * sizeof(uint64_t),
+                   "a bit a tool");
+    if (constraint->is_calls)
+        memcpy(ticket->unconstrained, grammar_notes(grammar), sizeof ticket->unconstrained);
     grammar_drop(grammar);
     if (constrain->bytes != NULL) {
         struct grammar_cache_counts counts;

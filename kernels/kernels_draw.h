@@ -22,9 +22,11 @@
 extern "C" {
 #endif
 
-/* The adjustment of a token: a bias, or one generated token (one entry for each occurrence). The
- * value sampled from is (logit + bias) − (presence + frequency × count), where the penalty applies
- * to tokens with count > 0. */
+/* The adjustment of a token: a ban, a bias, or one token of the prompt or of those generated (one
+ * entry for each occurrence). The value sampled from is −∞ for a banned token, else
+ * (repeat(logit) + bias) − (presence + frequency × count), where the penalty applies to tokens with
+ * count > 0, generated ones alone. repeat divides the logit of a token of the prompt or a generated
+ * one by the repetition penalty if it is above 0, and else multiplies it. */
 struct draw_adjust {
     uint32_t token;
     float bias; /* of a biased token; each biased token occurs once in a draw */
@@ -54,9 +56,12 @@ struct draw {
     uint64_t stream;    /* rng_stream of the seed, the choice and the position */
     float presence_penalty;
     float frequency_penalty;
-    uint32_t adjust_first;    /* place of its first adjustment; the next */
-    uint32_t bias_count;      /* bias_count are of biased tokens, and */
-    uint32_t generated_count; /* generated_count after them of generated ones */
+    float repetition_penalty; /* 0 and 1: none */
+    uint32_t adjust_first;    /* place of its first adjustment: first those of */
+    uint32_t ban_count;       /* banned tokens, then of */
+    uint32_t bias_count;      /* biased ones, then of */
+    uint32_t prompt_count;    /* the prompt's, 0 without a repetition penalty, and at last of */
+    uint32_t generated_count; /* generated ones */
     /* In host memory, as in sampler_args: a bit for each token, 1 if it is allowed; the others
      * count as −∞ after adjustments. NULL: all are allowed. */
     const uint32_t *mask;

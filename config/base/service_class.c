@@ -41,6 +41,21 @@ bool service_class_from_name(struct slice name, enum service_class *out)
 
 bool service_class_from_tier(struct slice tier, enum service_class *out)
 {
+    static const struct {
+        const char *tier;
+        enum service_class service_class;
+    } others[] = {
+#define CLASS(name, NAME, tier)
+#define TIER(tier, NAME) {tier, SERVICE_CLASS_##NAME},
+#include "config/base/service_class.def"
+#undef TIER
+#undef CLASS
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (slice_is(tier, others[i].tier)) {
+            *out = others[i].service_class;
+            return true;
+        }
     return find(tiers, tier, out);
 }
 

@@ -49,6 +49,7 @@ struct calls {
     const struct answer_model *model;
     enum answer_choice choice;
     bool is_single;
+    uint64_t free[GRAMMAR_NOTES]; /* bit i: arguments of tool i do not follow their schema */
     uint32_t count;
     struct tool tools[TOOLS_MAX];
     struct grammar_builder *builder;
@@ -150,6 +151,12 @@ static grammar_symbol row(struct calls *calls, grammar_symbol a, grammar_symbol 
 
 /* --- arguments --- */
 
+static void arguments_are_free(struct calls *calls, const struct tool *tool)
+{
+    _Static_assert(TOOLS_MAX <= 64 * GRAMMAR_NOTES, "a bit for each tool");
+    calls->free[tool->index / 64 % GRAMMAR_NOTES] |= UINT64_C(1) << tool->index % 64;
+}
+
 /* In formats that do not write them as one JSON object. */
 static enum status values_of(struct calls *calls, const struct tool *tool,
                              const struct constraint_options *options, grammar_symbol *out,
@@ -169,6 +176,8 @@ static enum status values_of(struct calls *calls, const struct tool *tool,
         if (tool->is_strict)
             break;
         schema = (struct slice){0}; /* as for other formats, a schema without values is none */
+        if (status == STATUS_INVALID && i == 0)
+            arguments_are_free(calls, tool);
     }
     return status;
 }
@@ -188,8 +197,10 @@ static enum status arguments_of(struct calls *calls, const struct tool *tool,
     else if (tool->schema.length > 0)
         status = constraint_build(CONSTRAINT_JSON_SCHEMA, tool->schema, &own, calls->builder, out,
                                   &wrong);
-    bool is_free = (status == STATUS_UNSUPPORTED || status == STATUS_INVALID) &&
-                   body != ANSWER_XML && body != ANSWER_GEMMA;
+    const bool is_free = (status == STATUS_UNSUPPORTED || status == STATUS_INVALID) &&
+                         body != ANSWER_XML && body != ANSWER_GEMMA;
+    if (is_free && !tool->is_strict && tool->schema.length > 0)
+        arguments_are_free(calls, tool);
     if (is_free && (!tool->is_strict || tool->schema.length == 0))
         status = constraint_build(CONSTRAINT_JSON_OBJECT, (struct slice){0}, &own, calls->builder,
                                   out, &wrong);
@@ -573,6 +584,8 @@ enum status answer_grammar_compile(const struct answer_model *model, struct slic
             snprintf(error->message, sizeof error->message, "%s",
                      status == STATUS_INVALID ? "No call can match."
                                               : "The tools are too complex.");
+        else
+            grammar_note(*out, calls.free);
     }
     grammar_builder_free(calls.builder);
     return status;

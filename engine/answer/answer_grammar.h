@@ -36,7 +36,8 @@ void answer_grammar_tool(struct buffer *source, uint32_t index, struct slice nam
                          struct slice schema);
 
 /* As constraint_compile. A schema that cannot be compiled is an error if the tool is strict; else
- * its arguments are any object. Paths in errors begin with the tool: "[0].function.parameters". */
+ * its arguments are any object, and bit `index` of the grammar's notes is 1. Paths in errors begin
+ * with the tool: "[0].function.parameters". */
 enum status answer_grammar_compile(const struct answer_model *model, struct slice source,
                                    const struct constraint_options *options,
                                    struct grammar_fuel *fuel, struct grammar **out,

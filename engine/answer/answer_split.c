@@ -66,7 +66,8 @@ static uint32_t watch(const struct answer_split *split)
     const struct answer_split_options *options = &split->options;
     const uint32_t calls =
         options->has_calls ? MARK(CALL_OPEN) | MARK(GROUP_OPEN) | MARK(GROUP_CLOSE) : 0;
-    const uint32_t reasoning = options->model->has_reasoning ? MARK(REASON_OPEN) : 0;
+    const uint32_t reasoning =
+        options->model->has_reasoning && !options->reasons_once ? MARK(REASON_OPEN) : 0;
     switch ((enum phase)split->phase) {
     case PHASE_CONTENT:
         return calls | reasoning;
@@ -311,7 +312,8 @@ static void mark_outside(struct answer_split *split, enum answer_mark mark)
         split->emit.held.length = 0;
         split->has_begun = true;
         call_begin(split, slice_of(mark_text(split, mark)));
-    } else if (mark == ANSWER_REASON_OPEN && is_content && split->options.model->has_reasoning) {
+    } else if (mark == ANSWER_REASON_OPEN && is_content && split->options.model->has_reasoning &&
+               !split->options.reasons_once) {
         split->emit.held.length = 0;
         text_newlines(split, ANSWER_CONTENT);
         text_begin(split, PHASE_REASONING, true);

@@ -29,6 +29,7 @@ struct answer_split_options {
     const struct answer_model *model;
     bool has_calls;           /* false: marks of calls are content */
     bool begins_in_reasoning; /* the prompt ended with the opening mark */
+    bool reasons_once;        /* marks that open reasoning are content: a constraint made them */
     struct answer_tools tools;
     /* Gets each part; its text is valid until it returns. */
     void (*take)(void *context, const struct answer_part *part);

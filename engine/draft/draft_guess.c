@@ -70,6 +70,8 @@ void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct dr
                                .args = {.sampling = pass_sampling(guess, ask->sampling, row),
                                         .choice = sequence->choice,
                                         .position = position,
+                                        .prompt = sequence->tokens,
+                                        .prompt_count = sequence->prompt_count,
                                         .generated = sequence->tokens + sequence->prompt_count,
                                         .generated_count = position - sequence->prompt_count},
                                .text = ask->place,

@@ -832,6 +832,16 @@ size_t grammar_bytes(const struct grammar *grammar)
            (grammar->kept != NULL ? grammar_kept_bytes(grammar->kept) : 0);
 }
 
+void grammar_note(struct grammar *grammar, const uint64_t notes[GRAMMAR_NOTES])
+{
+    memcpy(grammar->notes, notes, sizeof grammar->notes);
+}
+
+const uint64_t *grammar_notes(const struct grammar *grammar)
+{
+    return grammar->notes;
+}
+
 bool grammar_is_full(const struct grammar *grammar)
 {
     return grammar->lexer != NULL && lexer_status(grammar->lexer) != STATUS_OK;

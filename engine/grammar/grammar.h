@@ -113,5 +113,8 @@ void grammar_drop(struct grammar *grammar);
 size_t grammar_bytes(const struct grammar *grammar);
 /* Whether its lexer's table met a limit, or had no memory. Runs that need a new entry end then. */
 bool grammar_is_full(const struct grammar *grammar);
-uint32_t grammar_rules(const struct grammar *grammar);   /* that are left after compilation */
-uint32_t grammar_lexemes(const struct grammar *grammar); /* the same */
+/* Words that a front end leaves, before others see the grammar, for whoever uses it; 0 at first. */
+void grammar_note(struct grammar *grammar, const uint64_t notes[GRAMMAR_NOTES]);
+const uint64_t *grammar_notes(const struct grammar *grammar); /* [GRAMMAR_NOTES] */
+uint32_t grammar_rules(const struct grammar *grammar);        /* that are left after compilation */
+uint32_t grammar_lexemes(const struct grammar *grammar);      /* the same */

@@ -66,6 +66,7 @@ struct grammar {
     bool has_lists; /* some lexeme is a GRAMMAR_NEW */
     bool *is_list;  /* of each rule: its count stands for a list; NULL without lists */
     size_t bytes;   /* of the arrays */
+    uint64_t notes[GRAMMAR_NOTES];
     struct regex_pool *regexes;
     struct lexer *lexer;
     struct grammar_kept *kept;

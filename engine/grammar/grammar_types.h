@@ -57,3 +57,5 @@ struct grammar_use {
     enum grammar_pass pass;
     uint64_t value;
 };
+
+enum { GRAMMAR_NOTES = 2 }; /* words of grammar_note */

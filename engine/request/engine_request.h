@@ -46,8 +46,11 @@ struct engine_sampling {
     uint32_t top_k;          /* 0 = off */
     float presence_penalty;  /* [-2, 2] */
     float frequency_penalty; /* [-2, 2] */
-    uint64_t seed;           /* of the request; each choice uses its own stream of random numbers */
-    uint32_t bias_count;     /* ≤ LIMIT_LOGIT_BIAS */
+    /* (0, 2]; 0 and 1 = off. Of tokens of the prompt or of the answer so far, logits above 0 are
+     * divided by it, and others multiplied, before anything else (Keskar et al. 2019). */
+    float repetition_penalty;
+    uint64_t seed;       /* of the request; each choice uses its own stream of random numbers */
+    uint32_t bias_count; /* ≤ LIMIT_LOGIT_BIAS */
     struct engine_bias {
         uint32_t token;
         float bias; /* [-100, 100] */
@@ -83,7 +86,13 @@ struct engine_request {
 
     uint32_t choices;    /* n: 1 to LIMIT_CHOICES */
     uint32_t tokens_max; /* completion tokens; 0 = until the context is full */
+    /* Of each choice, at most tokens_max. Until so many are made no end token and none of
+     * stop_tokens is sampled, and stop strings are passed over. An answer whose grammar allows
+     * nothing more ends all the same. */
+    uint32_t tokens_min;
     struct engine_sampling sampling;
+    bool limits_reasoning;  /* a chat whose answer is split: behind reasoning_max tokens of */
+    uint32_t reasoning_max; /* reasoning the mark that ends it is forced */
     struct engine_constraint constraint;
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;

@@ -325,6 +325,8 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ticket->choices_ended = 0;
     ticket->found = (struct ticket_found){0};
     ticket->is_start_told = false;
+    ticket->is_in_reasoning = false;
+    memset(ticket->unconstrained, 0, sizeof ticket->unconstrained);
     ticket->is_cache_counted = false;
     ticket->leader_serial = 0;
     ticket->followed_steps = 0;
@@ -361,6 +363,7 @@ static enum status check_asked_sampling(const struct engine_sampling *sampling, 
         {"min_p", sampling->min_p, 0, 1},
         {"presence_penalty", sampling->presence_penalty, -2, 2},
         {"frequency_penalty", sampling->frequency_penalty, -2, 2},
+        {"repetition_penalty", sampling->repetition_penalty, 0, 2},
     };
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
         if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
@@ -526,6 +529,10 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
                    context, (unsigned long long)asked_max + ticket->prompt_count,
                    ticket->prompt_count, asked_max, param);
     ticket->tokens_max = asked_max > 0 ? asked_max : left;
+    if (ticket->asked.tokens_min > ticket->tokens_max)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "min_tokens",
+                   "Invalid 'min_tokens': %u tokens are more than the %u that the answer may have.",
+                   ticket->asked.tokens_min, ticket->tokens_max);
     if (!acquire_bytes(table, ticket, &ticket->asked, ticket->door_class,
                        prompt_count * sizeof(uint32_t)))
         return acquire_bytes_fail(table, &ticket->asked, prompt_count * sizeof(uint32_t));

@@ -61,9 +61,11 @@ struct ticket {
     char *copy;
     uint32_t *prompt; /* [prompt_count] */
     uint32_t prompt_count;
-    uint32_t tokens_max;      /* as asked, or what the context leaves */
-    char *scores;             /* [choices][prompt_count] ticket_score, or NULL */
-    struct guard *guards;     /* [choices], or NULL without a constraint */
+    uint32_t tokens_max;  /* as asked, or what the context leaves */
+    bool is_in_reasoning; /* wants marks, and the prompt ends with the one that opens it */
+    char *scores;         /* [choices][prompt_count] ticket_score, or NULL */
+    struct guard *guards; /* [choices], or NULL without a constraint */
+    uint64_t unconstrained[LIMIT_TOOLS / 64]; /* as engine_event.unconstrained */
     atomic_bool is_cancelled; /* a hint for compilations; ticket_is_cancelled is what counts */
     size_t bytes;             /* counted in the table's sum */
     int64_t submitted_us;

@@ -23,7 +23,8 @@ enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t
                         uint32_t rows_max, uint32_t texts_max, uint32_t context)
 {
     const uint32_t threads = kernels_threads(kernels);
-    const uint32_t most = context + LIMIT_LOGIT_BIAS; /* adjusts of one sequence */
+    /* Adjusts of one sequence: a token of the vocabulary can be banned, too. */
+    const uint32_t most = context + LIMIT_LOGIT_BIAS + LIMIT_STOP_TOKENS + vocab;
     *drawer = (struct drawer){.kernels = kernels,
                               .vocab = vocab,
                               .rows_max = rows_max,
@@ -72,10 +73,10 @@ void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
     ASSERT(ask->row < drawer->rows_max);
     ASSERT(ask->text < drawer->texts_max);
     drawer->asks[drawer->ask_count++] = *ask;
-    drawer->work +=
-        ask->kind == DRAW_TELL
-            ? ask->top_count > 0
-            : sampler_work(ask->args.sampling, ask->args.generated_count, ask->top_count);
+    drawer->work += ask->kind == DRAW_TELL
+                        ? ask->top_count > 0
+                        : sampler_work(ask->args.sampling, ask->args.prompt_count,
+                                       ask->args.generated_count, ask->top_count);
     if (ask->kind != DRAW_TELL && ask->args.mask != NULL)
         drawer->work += SAMPLER_WORK_MASK;
 }
@@ -97,35 +98,72 @@ static bool list_grow(struct drawer *drawer, struct drawer_list *list, uint32_t 
     return true;
 }
 
+/* The adjusts of a sequence in the order of its list, which only grows: banned tokens, biases,
+ * tokens of the prompt, generated tokens. */
+struct adjust_counts {
+    uint32_t bans;
+    uint32_t biases;
+    uint32_t prompt;
+    uint32_t generated;
+    uint32_t all;
+    uint32_t stay; /* of all: those that are final */
+};
+
+static struct adjust_counts adjust_count(const struct drawer_ask *ask)
+{
+    const struct engine_sampling *sampling = ask->args.sampling;
+    const bool is_repeating = sampler_is_repeating(sampling);
+    const bool is_penalised =
+        is_repeating || sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    struct adjust_counts counts = {.bans = ask->args.ban_count,
+                                   .biases = sampling->bias_count,
+                                   .prompt = is_repeating ? ask->args.prompt_count : 0,
+                                   .generated = is_penalised ? ask->args.generated_count : 0};
+    counts.all = counts.bans + counts.biases + counts.prompt + counts.generated;
+    counts.stay = counts.all - counts.generated + (is_penalised ? ask->sure : 0);
+    return counts;
+}
+
+/* Entry `index` of the list. */
+static struct draw_adjust adjust_at(const struct drawer_ask *ask,
+                                    const struct adjust_counts *counts, uint32_t index)
+{
+    const struct engine_sampling *sampling = ask->args.sampling;
+    if (index < counts->bans)
+        return (struct draw_adjust){.token = ask->args.bans[index]};
+    index -= counts->bans;
+    if (index < counts->biases)
+        return (struct draw_adjust){sampling->bias[index].token, sampling->bias[index].bias};
+    index -= counts->biases;
+    if (index < counts->prompt)
+        return (struct draw_adjust){.token = ask->args.prompt[index]};
+    return (struct draw_adjust){.token = ask->args.generated[index - counts->prompt]};
+}
+
 /* Adds the changes that one draw needs; false when no room for adjusts or changes is left. */
 static bool adjust_all(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
 {
     const struct engine_sampling *sampling = ask->args.sampling;
-    const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
-    const uint32_t biases = sampling->bias_count;
-    const uint32_t wanted = biases + (is_penalised ? ask->args.generated_count : 0);
-    const uint32_t stay = biases + (is_penalised ? ask->sure : 0);
+    const struct adjust_counts counts = adjust_count(ask);
     struct drawer_list *list = &drawer->lists[ask->text];
     if (list->serial != ask->serial)
         *list = (struct drawer_list){.serial = ask->serial};
-    if (!list_grow(drawer, list, wanted) ||
-        wanted > list->count + drawer->adjusts_max - drawer->change_count)
+    if (!list_grow(drawer, list, counts.all) ||
+        counts.all > list->count + drawer->adjusts_max - drawer->change_count)
         return false;
-    for (uint32_t i = list->count; i < wanted; i++) {
-        struct draw_change *change = &drawer->changes[drawer->change_count++];
-        *change = (struct draw_change){.place = list->first + i};
-        if (i < biases)
-            change->adjust = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
-        else
-            change->adjust.token = ask->args.generated[i - biases];
-    }
-    if (stay > list->count)
-        list->count = stay < wanted ? stay : wanted;
+    for (uint32_t i = list->count; i < counts.all; i++)
+        drawer->changes[drawer->change_count++] =
+            (struct draw_change){list->first + i, adjust_at(ask, &counts, i)};
+    if (counts.stay > list->count)
+        list->count = counts.stay < counts.all ? counts.stay : counts.all;
     draw->presence_penalty = sampling->presence_penalty;
     draw->frequency_penalty = sampling->frequency_penalty;
-    draw->adjust_first = list->first;
-    draw->bias_count = biases;
-    draw->generated_count = wanted - biases;
+    draw->repetition_penalty = sampler_is_repeating(sampling) ? sampling->repetition_penalty : 1;
+    draw->ban_count = ask->args.is_banned ? counts.bans : 0;
+    draw->adjust_first = list->first + counts.bans - draw->ban_count;
+    draw->bias_count = counts.biases;
+    draw->prompt_count = counts.prompt;
+    draw->generated_count = counts.generated;
     return true;
 }
 
@@ -212,7 +250,9 @@ static void run_one(void *context, uint32_t index, uint32_t thread)
     struct sampler_args args = ask->args;
     args.logits = drawer->logits + (size_t)ask->row * drawer->vocab;
     args.stats = &drawer->stats[ask->row];
-    if (ask->kind != DRAW_TELL)
+    if (ask->kind == DRAW_TELL)
+        drawer->tokens[ask->row] = ask->token;
+    else
         drawer->tokens[ask->row] = ask->kind == DRAW_JUDGE
                                        ? sampler_judge(sampler, &args, ask->token)
                                        : sampler_choose(sampler, &args);

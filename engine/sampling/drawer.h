@@ -34,7 +34,7 @@ struct drawer_ask {
     uint32_t top_count; /* likeliest tokens that drawer_told will return */
 };
 
-/* Where the device has the adjusts of a sequence: its biases, then the tokens it generated. */
+/* Where the device has the adjusts of a sequence, in the order of struct draw. */
 struct drawer_list {
     uint64_t serial; /* 0 = empty */
     uint32_t first;

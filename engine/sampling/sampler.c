@@ -176,14 +176,42 @@ static bool choose_is_adjusted(const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
     return args->mask != NULL || sampling->bias_count > 0 ||
+           (args->is_banned && args->ban_count > 0) || sampler_is_repeating(sampling) ||
            (args->generated_count > 0 &&
             (sampling->presence_penalty != 0 || sampling->frequency_penalty != 0));
+}
+
+/* Applies the repetition penalty to each of these tokens that is not counted yet. */
+static void repeat_some(struct sampler *sampler, float penalty, const uint32_t *tokens,
+                        uint32_t count)
+{
+    float *values = sampler->adjusted;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t token = tokens[i];
+        if (sampler->counts[token] > 0)
+            continue;
+        values[token] = values[token] > 0 ? values[token] / penalty : values[token] * penalty;
+        sampler->counts[token] = 1;
+    }
+}
+
+static void choose_repeat(struct sampler *sampler, const struct sampler_args *args)
+{
+    const float penalty = args->sampling->repetition_penalty;
+    repeat_some(sampler, penalty, args->prompt, args->prompt_count);
+    repeat_some(sampler, penalty, args->generated, args->generated_count);
+    for (uint32_t i = 0; i < args->prompt_count; i++)
+        sampler->counts[args->prompt[i]] = 0;
+    for (uint32_t i = 0; i < args->generated_count; i++)
+        sampler->counts[args->generated[i]] = 0;
 }
 
 static void choose_adjust(struct sampler *sampler, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
     memcpy(sampler->adjusted, args->logits, sampler->vocab * sizeof(float));
+    if (sampler_is_repeating(sampling))
+        choose_repeat(sampler, args);
     for (uint32_t i = 0; i < sampling->bias_count; i++)
         sampler->adjusted[sampling->bias[i].token] += sampling->bias[i].bias;
     if (sampling->presence_penalty == 0 && sampling->frequency_penalty == 0)
@@ -249,6 +277,19 @@ static uint32_t choose_mask(struct sampler *sampler, const uint32_t *mask, uint3
     }
     ASSERT(best != CHOOSE_NONE);
     return best;
+}
+
+/* Applies the bans. Returns `guess` if it is allowed, else the best of the first tokens. */
+static uint32_t choose_ban(struct sampler *sampler, const struct sampler_args *args, uint32_t guess)
+{
+    float *values = sampler->adjusted;
+    for (uint32_t i = 0; i < args->ban_count; i++)
+        values[args->bans[i]] = -INFINITY;
+    for (uint32_t id = 0; values[guess] == -INFINITY && id < sampler->vocab; id++)
+        guess = id;
+    for (uint32_t id = 0; id < sampler->vocab && id < MASK_FIRST; id++)
+        guess = heap_before(values, id, guess) ? id : guess;
+    return guess;
 }
 
 /* The first id of the greatest value, which is at least that of `guess`. */
@@ -491,6 +532,8 @@ static const float *choose_values(struct sampler *sampler, const struct sampler_
     if (choose_is_adjusted(args)) {
         choose_adjust(sampler, args);
         values = sampler->adjusted;
+        if (args->is_banned)
+            *greatest = choose_ban(sampler, args, *greatest);
         if (args->mask != NULL)
             *greatest = choose_mask(sampler, args->mask, *greatest);
         *greatest = choose_argmax(sampler, values, *greatest);
@@ -664,8 +707,8 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
     return best.token;
 }
 
-double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
-                    uint32_t top_count)
+double sampler_work(const struct engine_sampling *sampling, uint32_t prompt_count,
+                    uint32_t generated_count, uint32_t top_count)
 {
     const bool is_hot = sampling->temperature > 0;
     const bool has_share = sampling->top_p < 1 || sampling->min_p > 0;
@@ -675,10 +718,12 @@ double sampler_work(const struct engine_sampling *sampling, uint32_t generated_c
         work += 0.5;
     if (is_hot && has_share)
         work += sampling->top_k > 0 ? 7 : 2;
-    if (sampling->bias_count > 0 || is_penalised)
+    if (sampling->bias_count > 0 || is_penalised || sampler_is_repeating(sampling))
         work += 0.5;
     if (is_penalised)
         work += generated_count / 8192.0;
+    if (sampler_is_repeating(sampling))
+        work += (prompt_count + generated_count) / 8192.0;
     if (top_count > 0)
         work += 1;
     return work < SAMPLER_WORK_MOST ? work : SAMPLER_WORK_MOST;

@@ -19,7 +19,9 @@
 
 /* From logits l of position t, in this order:
  *
+ *   repeat    l ÷ repetition if l > 0, else l × repetition, for tokens of the prompt or generated
  *   adjust    l + bias − presence × [generated before] − frequency × (times generated before)
+ *   ban       −∞ for tokens that would end the answer too early
  *   mask      −∞ for tokens that the answer's grammar does not allow
  *   greedy    temperature 0: the greatest, the lowest id among equals
  *   temper    z = l ÷ temperature
@@ -51,9 +53,16 @@ struct sampler_args {
     const struct logits_stats *stats; /* of `logits` */
     const struct engine_sampling *sampling;
     uint32_t choice;
-    uint32_t position;         /* of the token to be sampled */
+    uint32_t position;      /* of the token to be sampled */
+    const uint32_t *prompt; /* [prompt_count], for repetition_penalty */
+    uint32_t prompt_count;
     const uint32_t *generated; /* [generated_count] tokens of this choice so far */
     uint32_t generated_count;
+    /* [ban_count] tokens that an answer may not have before a position; the same for all
+     * positions of a sequence. */
+    const uint32_t *bans;
+    uint32_t ban_count;
+    bool is_banned; /* this position is before it */
     /* A bit for each token, bit id % 32 of word id / 32: 1 if it is allowed. At least one is. NULL:
      * all are. */
     const uint32_t *mask;
@@ -77,8 +86,14 @@ uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args,
  * by tests/bench/bench_sampler. At most SAMPLER_WORK_MOST. */
 #define SAMPLER_WORK_MOST 12.0
 #define SAMPLER_WORK_MASK 0.5 /* of a mask, on top */
-double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
-                    uint32_t top_count);
+double sampler_work(const struct engine_sampling *sampling, uint32_t prompt_count,
+                    uint32_t generated_count, uint32_t top_count);
+
+/* Whether the setting changes anything. */
+static inline bool sampler_is_repeating(const struct engine_sampling *sampling)
+{
+    return sampling->repetition_penalty > 0 && sampling->repetition_penalty != 1;
+}
 
 /* The model's own log-probability of a token. */
 float sampler_logprob(const float *logits, const struct logits_stats *stats, uint32_t token);

@@ -26,6 +26,7 @@ enum status text_stream_init(struct text_stream *stream, const struct slice *sto
     stream->stop_count = stop_count;
     stream->is_stopped = false;
     stream->shows_stop = false;
+    stream->passes_stops = false;
     stream->shown = 0;
     stream->length = 0;
     stream->offset = 0;
@@ -54,8 +55,9 @@ static bool push_byte(struct text_stream *stream, char byte)
             matched = stop->border[matched - 1];
         if (stop->bytes[matched] == byte)
             matched++;
-        stop->matched = matched;
-        if (matched == stop->length && matched > cut)
+        const bool is_whole = matched == stop->length;
+        stop->matched = is_whole && stream->passes_stops ? stop->border[matched - 1] : matched;
+        if (is_whole && matched > cut && !stream->passes_stops)
             cut = matched;
     }
     if (!stream->shows_stop)

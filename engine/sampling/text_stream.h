@@ -36,6 +36,9 @@ struct text_stream {
     uint32_t stop_count;
     bool is_stopped;
     bool shows_stop; /* set after init: a stop string is not removed */
+    /* Set between pushes: a stop string that is complete is passed over. One that began before, and
+     * is complete later, counts. */
+    bool passes_stops;
     uint32_t shown;  /* bytes at the start of `text` that the last call returned */
     uint32_t length; /* bytes in `text` */
     uint64_t offset; /* of the last token, in characters */

@@ -106,6 +106,8 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->undelivered = 0;
     sequence->is_throttled = false;
     sequence->last_token_us = 0;
+    sequence->budget = (struct reasoning_budget){0};
+    sequence->is_reasoning = false;
     enum status status = text_stream_init(&sequence->text, asked->stop, asked->stop_count);
     sequence->text.shows_stop = asked->shows_stop;
     ASSERT(status == STATUS_OK); /* ticket_check_asked has checked the stop strings */

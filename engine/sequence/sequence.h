@@ -18,6 +18,7 @@
 #include "engine/kv/kv_pool.h"
 #include "engine/kv/kv_swap.h"
 #include "engine/request/ticket.h"
+#include "engine/sampling/reasoning_budget.h"
 #include "engine/sampling/text_stream.h"
 
 enum { SEQUENCE_NONE = UINT32_MAX, SEQUENCE_FORKS = 4 };
@@ -66,6 +67,10 @@ struct sequence {
     bool is_throttled;
     int64_t last_token_us;
     struct text_stream text;
+    struct reasoning_budget budget; /* without marks: the request has none */
+    /* Its prompt has opened reasoning: the constraint of the request holds behind the mark that
+     * ends it. */
+    bool is_reasoning;
     /* Records in the outbox: the slot is reused only when the consumer has taken all of them. */
     uint32_t records_pushed;
     _Atomic uint32_t records_taken;

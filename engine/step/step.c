@@ -108,6 +108,9 @@ static enum status init_arrays(struct step *step)
     for (uint32_t id = 0; id < step->vocab_count; id++)
         if (vocab_is_end(options->vocab, id))
             step->ends[step->end_count++] = id;
+    step->bans = mem_zalloc(sequences * (step->end_count + LIMIT_STOP_TOKENS), sizeof(*step->bans));
+    if (step->bans == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the end tokens of %zu sequences", sequences);
     return STATUS_OK;
 }
 
@@ -226,6 +229,7 @@ void step_deinit(struct step *step)
     mem_free(step->parts);
     mem_free(step->masked);
     mem_free(step->ends);
+    mem_free(step->bans);
     outbox_deinit(&step->outbox);
     drawer_deinit(&step->drawer);
     batch_deinit(&step->batch);

@@ -68,8 +68,9 @@ void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t fro
 
 double step_charge_work(const struct step *step, uint32_t slot, uint32_t generated)
 {
-    const struct engine_request *asked = &step->options.tickets->slots[slot].asked;
-    return sampler_work(&asked->sampling, generated,
+    const struct ticket *ticket = &step->options.tickets->slots[slot];
+    const struct engine_request *asked = &ticket->asked;
+    return sampler_work(&asked->sampling, ticket->prompt_count, generated,
                         asked->want_logprobs ? asked->top_logprobs : 0);
 }
 

@@ -1,7 +1,43 @@
 #include "engine/step/step_choose.h"
 
+#include <string.h>
+
 #include "engine/step/step_draft_mask.h"
 #include "engine/step/step_state.h"
+#include "engine/step/step_token.h"
+
+/* What may not be sampled before the answer has tokens_min tokens, or in reasoning that comes
+ * before what a constraint says. A guard has its own rule (step_mask), but the list stays the same
+ * for all tokens of a sequence. */
+static void ask_bans(struct step *step, const struct step_part *part, struct sampler_args *args)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    uint32_t *bans = step->bans + part->sequence * (step->end_count + LIMIT_STOP_TOKENS);
+    if (asked->tokens_min == 0 && !asked->constraint.is_set)
+        return;
+    memcpy(bans, step->ends, step->end_count * sizeof *bans);
+    memcpy(bans + step->end_count, asked->stop_tokens, asked->stop_token_count * sizeof *bans);
+    args->bans = bans;
+    args->ban_count = step->end_count + asked->stop_token_count;
+    args->is_banned = step_guard(step, sequence) == NULL &&
+                      (sequence->is_reasoning || args->generated_count < asked->tokens_min);
+}
+
+/* The token that a spent budget of reasoning forces at `ahead`; REASONING_NO_TOKEN: none. A grammar
+ * goes before: the mark waits until `mask` (NULL: there is no grammar) allows it. */
+static uint32_t ask_closes(const struct step *step, const struct sequence *sequence, uint32_t ahead,
+                           const uint32_t *mask)
+{
+    struct reasoning_budget budget = sequence->budget;
+    const uint32_t *tokens = sequence->tokens + sequence->token_count;
+    for (uint32_t i = 0; i < ahead; i++)
+        step_token_reason(step, tokens[(int32_t)i - 1], tokens[i], &budget);
+    const uint32_t token = reasoning_budget_next(&budget);
+    if (token == REASONING_NO_TOKEN || mask == NULL)
+        return token;
+    return (mask[token / 32] >> token % 32 & 1) != 0 ? token : REASONING_NO_TOKEN;
+}
 
 /* Asks for the token at position token_count + `ahead`, to be sampled from logit row `row`. */
 static void ask_draw(struct step *step, const struct step_part *part, uint32_t row, uint32_t ahead)
@@ -14,6 +50,8 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .args = {.sampling = &asked->sampling,
                  .choice = sequence->choice,
                  .position = sequence->token_count + ahead,
+                 .prompt = sequence->tokens,
+                 .prompt_count = sequence->prompt_count,
                  .generated = sequence->tokens + sequence->prompt_count,
                  .generated_count = sequence_generated(sequence) + ahead},
         .text = part->sequence,
@@ -23,6 +61,7 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .kind = DRAW_CHOOSE,
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
+    ask_bans(step, part, &ask.args);
     if (guard != NULL) {
         ASSERT(guard->is_ready && (part->drafts == 0 || sequence->forced == 0));
         ask.args.mask =
@@ -31,6 +70,11 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     if (ahead < part->drafts && step->options.acceptance != ENGINE_ACCEPTANCE_NOISE) {
         ask.kind = DRAW_JUDGE;
         ask.token = batch->tokens[batch->logit_row[row + 1]];
+    }
+    const uint32_t closing = ask_closes(step, sequence, ahead, ask.args.mask);
+    if (closing != REASONING_NO_TOKEN) {
+        ask.kind = DRAW_TELL;
+        ask.token = closing;
     }
     drawer_ask(&step->drawer, &ask);
 }

@@ -32,7 +32,7 @@ static bool make_one(const struct step *step, const struct sequence *sequence,
     return !grammar_run_is_over(guard->run) &&
            !step_force_is_next(step, sequence, guard, index + 1) &&
            grammar_mask_make(guard->run, LIMIT_GRAMMAR_DRAFT_FUEL, mask) == GRAMMAR_MASK_DONE &&
-           step_mask_allow_ends(step, guard->run, mask);
+           step_mask_allow_ends(step, sequence, index + 1, guard->run, mask);
 }
 
 void step_draft_mask_make(struct step *step, struct step_part *part)

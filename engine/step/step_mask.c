@@ -25,23 +25,54 @@ static void mask_one(void *context, uint32_t index, uint32_t thread)
     guard->is_ready = result == GRAMMAR_MASK_DONE && !guard->is_broken;
 }
 
-bool step_mask_allow_ends(const struct step *step, struct grammar_run *run, uint32_t *mask)
+static bool mask_is_empty(const struct step *step, const uint32_t *mask)
 {
     const uint32_t words = (step->vocab_count + 31) / 32;
-    bool is_empty = true;
-    if (grammar_run_accepts(run))
+    uint32_t i = 0;
+    while (i < words && mask[i] == 0)
+        i++;
+    return i == words;
+}
+
+/* Forbids the tokens that would end the answer, unless the grammar allows nothing else. The place
+ * of the sequence's bans is free: a guard needs none. */
+static void mask_go_on(const struct step *step, const struct sequence *sequence, uint32_t *mask)
+{
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    const size_t slot = (size_t)(sequence - step->sequences.slots);
+    uint32_t *taken = step->bans + slot * (step->end_count + LIMIT_STOP_TOKENS);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < step->end_count + asked->stop_token_count; i++) {
+        const uint32_t token =
+            i < step->end_count ? step->ends[i] : asked->stop_tokens[i - step->end_count];
+        if ((mask[token / 32] >> token % 32 & 1) == 0)
+            continue;
+        mask[token / 32] &= ~(1U << token % 32);
+        taken[count++] = token;
+    }
+    for (uint32_t i = 0; mask_is_empty(step, mask) && i < count; i++)
+        mask[taken[i] / 32] |= 1U << taken[i] % 32;
+}
+
+bool step_mask_allow_ends(const struct step *step, const struct sequence *sequence, uint32_t ahead,
+                          struct grammar_run *run, uint32_t *mask)
+{
+    const uint32_t least = step->options.tickets->slots[sequence->slot].asked.tokens_min;
+    const bool is_early = sequence_generated(sequence) + ahead < least;
+    if (is_early)
+        mask_go_on(step, sequence, mask);
+    if (grammar_run_accepts(run) && (!is_early || mask_is_empty(step, mask)))
         for (uint32_t i = 0; i < step->end_count; i++)
             mask[step->ends[i] / 32] |= 1U << step->ends[i] % 32;
-    for (uint32_t i = 0; i < words && is_empty; i++)
-        is_empty = mask[i] == 0;
-    return !is_empty;
+    return !mask_is_empty(step, mask);
 }
 
 /* A mask that allows nothing ends the choice; the vocabularies that people use have a token for
  * each byte, so none is empty. */
-static void mask_end(const struct step *step, struct guard *guard)
+static void mask_end(const struct step *step, const struct sequence *sequence, struct guard *guard)
 {
-    guard->is_broken |= !step_mask_allow_ends(step, guard->run, guard->mask);
+    guard->is_broken |=
+        !step_mask_allow_ends(step, sequence, sequence->forced, guard->run, guard->mask);
     guard->is_ready = !guard->is_broken;
 }
 
@@ -72,7 +103,7 @@ uint32_t step_mask_make(struct step *step, uint32_t parts)
         const struct sequence *sequence = &step->sequences.slots[step->masked[i]];
         struct guard *guard = step_guard(step, sequence);
         if (guard->is_ready)
-            mask_end(step, guard);
+            mask_end(step, sequence, guard);
         ready += guard->is_ready;
         late += !guard->is_ready && !guard->is_over;
     }

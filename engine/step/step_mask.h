@@ -19,6 +19,8 @@
  * need a mask that is not ready. Returns how many parts are left. */
 uint32_t step_mask_make(struct step *step, uint32_t parts);
 
-/* Allows the model's end tokens in the mask of the run's place where the text may end. Returns
- * whether the mask allows anything. */
-bool step_mask_allow_ends(const struct step *step, struct grammar_run *run, uint32_t *mask);
+/* Completes the mask of the run's place, `ahead` tokens behind those of the sequence: allows the
+ * model's end tokens where the text may end, and forbids what would end it before it has tokens_min
+ * tokens, unless the grammar allows nothing more. Returns whether the mask allows anything. */
+bool step_mask_allow_ends(const struct step *step, const struct sequence *sequence, uint32_t ahead,
+                          struct grammar_run *run, uint32_t *mask);

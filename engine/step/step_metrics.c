@@ -98,6 +98,9 @@ static void init_masks(struct step_metrics *out, const struct series *to)
         "Masks of constrained rows, by whether their row had to skip a step.";
     out->masks_ready = plain(to, METRIC_COUNTER, name, help, "state=\"ready\"");
     out->masks_late = plain(to, METRIC_COUNTER, name, help, "state=\"late\"");
+    out->reasoning_closed =
+        plain(to, METRIC_COUNTER, "banyan_reasoning_closed_total",
+              "Answers whose reasoning was ended because its budget was spent.", "");
     out->tokens_forced = plain(to, METRIC_COUNTER, "banyan_forced_tokens_total",
                                "Tokens of answers that a grammar forced: none was sampled.", "");
 }
@@ -293,6 +296,12 @@ void step_metrics_forced(struct step *step, uint32_t tokens)
 {
     if (step->metrics.tokens_forced != NULL && tokens > 0)
         metric_add(step->metrics.tokens_forced, tokens);
+}
+
+void step_metrics_closed(struct step *step, bool is_closed)
+{
+    if (step->metrics.reasoning_closed != NULL && is_closed)
+        metric_add(step->metrics.reasoning_closed, 1);
 }
 
 void step_metrics_rows(struct step *step, uint32_t parts)

@@ -26,5 +26,7 @@ void step_metrics_rows(struct step *step, uint32_t parts);
 void step_metrics_masks(struct step *step, uint32_t ready, uint32_t late);
 /* Counts tokens that a grammar forced. */
 void step_metrics_forced(struct step *step, uint32_t tokens);
+/* Counts that reasoning was ended because its budget was spent. */
+void step_metrics_closed(struct step *step, bool is_closed);
 /* Observes the time of one part of a step. */
 void step_metrics_time(struct step *step, enum step_time part, int64_t ns);

@@ -53,6 +53,7 @@ struct step_metrics {
     struct metric *masks_ready;
     struct metric *masks_late;
     struct metric *tokens_forced;
+    struct metric *reasoning_closed;
     struct metric *drafts_accepted;
     struct metric *drafts_rejected;
     struct metric *draft_length;

@@ -55,6 +55,20 @@ static void plan_pass(struct step *step, const struct ticket *ticket)
     }
 }
 
+/* Reasoning has a budget, or comes before what a constraint of the whole answer says. */
+static void plan_reasoning(struct step *step, const struct ticket *ticket, uint32_t index)
+{
+    struct sequence *sequence = &step->sequences.slots[index];
+    const struct engine_request *asked = &ticket->asked;
+    const bool has_calls = asked->constraint.is_calls || asked->inputs.tools.length > 0;
+    sequence->is_reasoning = step->options.reasoning != NULL && ticket->is_in_reasoning &&
+                             asked->constraint.is_set && !asked->constraint.is_calls;
+    if (step->options.reasoning != NULL && (asked->limits_reasoning || sequence->is_reasoning))
+        reasoning_budget_begin(&sequence->budget, step->options.reasoning,
+                               asked->limits_reasoning ? asked->reasoning_max : UINT32_MAX,
+                               ticket->is_in_reasoning, has_calls);
+}
+
 /* A candidate becomes a running sequence, the youngest; false when the request is refused. */
 static bool plan_admit(struct step *step, uint32_t slot)
 {
@@ -67,6 +81,7 @@ static bool plan_admit(struct step *step, uint32_t slot)
     uint32_t choice = ticket->choices_admitted++;
     uint32_t index = sequence_acquire(&step->sequences, ticket, slot, choice);
     ASSERT(index != SEQUENCE_NONE);
+    plan_reasoning(step, ticket, index);
     if (choice == 0)
         plan_start(step, ticket);
     if (ticket->choices_admitted == ticket->asked.choices)

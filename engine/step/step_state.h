@@ -92,6 +92,7 @@ struct step_options {
     void *encode_contexts[DRAWER_THREADS]; /* one for each thread that makes masks */
     const uint32_t *marks; /* [mark_count] control tokens that requests may want to be told of */
     uint32_t mark_count;
+    const struct reasoning_marks *reasoning; /* NULL: no reasoning can be limited */
     const struct kv_layout *layout;
     struct ticket_table *tickets;
     const struct clock *clock;
@@ -188,6 +189,7 @@ struct step {
     uint32_t *masked;               /* [places] sequences whose masks are made now */
     uint32_t *ends;                 /* [end_count] end tokens of the model */
     uint32_t end_count;
+    uint32_t *bans; /* [places][end_count + LIMIT_STOP_TOKENS] what may not end an answer early */
     uint32_t mask_fuel; /* of a mask in one step; tests give less than the limit */
     bool has_emitted;
     int64_t now_us;
@@ -207,9 +209,9 @@ static inline uint64_t step_unit_bytes(const struct step *step)
     return (uint64_t)step->pool.layout.page_bytes * ranks;
 }
 
-/* The guard of a sequence; NULL when its request has no constraint. */
+/* The guard of a sequence; NULL when its request has no constraint, or it does not hold yet. */
 static inline struct guard *step_guard(const struct step *step, const struct sequence *sequence)
 {
     struct guard *guards = step->options.tickets->slots[sequence->slot].guards;
-    return guards != NULL ? &guards[sequence->choice] : NULL;
+    return guards != NULL && !sequence->is_reasoning ? &guards[sequence->choice] : NULL;
 }

@@ -1,5 +1,7 @@
 #include "engine/step/step_token.h"
 
+#include <string.h>
+
 #include "engine/step/step_charge.h"
 #include "engine/step/step_draft.h"
 #include "engine/step/step_embed.h"
@@ -82,6 +84,49 @@ static bool token_is_stop(const struct engine_request *asked, uint32_t token)
     return i < asked->stop_token_count;
 }
 
+/* Takes what a token says of reasoning. Behind the mark that ends reasoning the constraint of the
+ * request holds; white space in the token of the mark is none of the answer. False when the grammar
+ * does not allow the rest of that token. */
+static bool token_reasons(struct step *step, struct sequence *sequence, uint32_t previous,
+                          uint32_t token)
+{
+    struct reasoning_budget *budget = &sequence->budget;
+    step_metrics_closed(step, token == reasoning_budget_next(budget) && budget->forced == 0);
+    step_token_reason(step, previous, token, budget);
+    if (!sequence->is_reasoning || budget->is_inside)
+        return true;
+    struct slice text = vocab_text(step->options.vocab, previous, token);
+    text = (struct slice){text.bytes + text.length - budget->behind, budget->behind};
+    while (text.length > 0 && strchr(" \n\r\t", text.bytes[0]) != NULL)
+        text = (struct slice){text.bytes + 1, text.length - 1};
+    budget->marks = NULL;
+    sequence->is_reasoning = false;
+    return text.length == 0 || guard_begin(step_guard(step, sequence), text);
+}
+
+/* Whether the answer ends with this token, which is appended. Before tokens_min it does only where
+ * its grammar allowed nothing else. */
+static bool token_is_end(const struct step *step, const struct sequence *sequence, uint32_t token)
+{
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    const bool is_end = vocab_is_end(step->options.vocab, token) && !asked->ignore_end;
+    if (sequence_generated(sequence) <= asked->tokens_min)
+        return is_end && step_guard(step, sequence) != NULL;
+    return is_end || token_is_stop(asked, token);
+}
+
+void step_token_reason(const struct step *step, uint32_t previous, uint32_t token,
+                       struct reasoning_budget *budget)
+{
+    const struct vocab *vocab = step->options.vocab;
+    struct slice text = {0};
+    if (budget->marks == NULL)
+        return;
+    if (!vocab_is_control(vocab, token))
+        text = vocab_text(vocab, previous, token);
+    reasoning_budget_take(budget, token, text);
+}
+
 static bool token_is_mark(const struct step *step, uint32_t token)
 {
     uint32_t i = 0;
@@ -105,6 +150,8 @@ static bool token_next(struct step *step, uint32_t index, uint32_t token, uint32
     sequence->tokens[sequence->token_count++] = token;
     sequence->forced -= is_forced;
     step_metrics_forced(step, is_forced);
+    struct guard *guard = step_guard(step, sequence);
+    const bool is_allowed = token_reasons(step, sequence, previous, token);
     ticket->report.completion_tokens++;
     step_charge_token(step, sequence);
     token_times(step, sequence, ticket);
@@ -121,9 +168,11 @@ static bool token_next(struct step *step, uint32_t index, uint32_t token, uint32
         record.top_count =
             drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
                         &record.logprob, top);
-    bool is_end = (vocab_is_end(vocab, token) && !asked->ignore_end) || token_is_stop(asked, token);
+    const bool is_end = token_is_end(step, sequence, token);
     bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
     record.is_mark = asked->wants_marks && !is_end && token_is_mark(step, token);
+    sequence->text.passes_stops =
+        sequence->is_reasoning || sequence_generated(sequence) <= asked->tokens_min;
     struct slice text =
         record.is_mark
             ? text_stream_mark(&sequence->text)
@@ -131,8 +180,7 @@ static bool token_next(struct step *step, uint32_t index, uint32_t token, uint32
     record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 
-    struct guard *guard = step_guard(step, sequence);
-    enum engine_finish finish = ENGINE_FINISH_NONE;
+    enum engine_finish finish = is_allowed ? ENGINE_FINISH_NONE : ENGINE_FINISH_GRAMMAR;
     if (guard != NULL && !is_end)
         finish = token_guard(sequence, guard, token, is_forced);
     if (finish == ENGINE_FINISH_NONE)
@@ -198,8 +246,10 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
     report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
     for (;;) {
-        uint32_t drawn = step->drawer.tokens[row];
+        const uint32_t drawn = step->drawer.tokens[row];
+        const bool was_reasoning = sequence->is_reasoning; /* drafts behind it have no masks */
         if (!token_next(step, part->sequence, drawn, row) || accepted == part->drafts ||
+            was_reasoning != sequence->is_reasoning ||
             batch->tokens[batch->logit_row[row + 1]] != drawn)
             break;
         row++;

@@ -11,3 +11,7 @@
 
 /* Takes the results of one part, after its rows are computed and its tokens sampled. */
 void step_token_results(struct step *step, const struct step_part *part);
+
+/* Gives a token of the answer, which comes after `previous`, to a budget of reasoning. */
+void step_token_reason(const struct step *step, uint32_t previous, uint32_t token,
+                       struct reasoning_budget *budget);

@@ -228,6 +228,7 @@ static bool adapter_next(struct source *source, struct source_event *out)
     event->text = (struct slice){item->text, item->bytes};
     event->is_mark = false;
     event->is_in_reasoning = false;
+    memset(event->unconstrained, 0, sizeof event->unconstrained);
     event->finish = item->finish;
     event->report = request->report;
     event->note = request->note;

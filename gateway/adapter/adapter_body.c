@@ -76,6 +76,12 @@ static void write_frequency_penalty(const struct engine_request *r, struct buffe
     append_number(out, (double)r->sampling.frequency_penalty);
 }
 
+static void write_repetition_penalty(const struct engine_request *r, struct buffer *out)
+{
+    const bool is_off = r->sampling.repetition_penalty == 0;
+    append_number(out, is_off ? 1 : (double)r->sampling.repetition_penalty);
+}
+
 static void write_logit_bias(const struct engine_request *r, struct buffer *out)
 {
     buffer_append_char(out, '{');
@@ -92,6 +98,11 @@ static void write_max_tokens(const struct engine_request *r, struct buffer *out)
         buffer_append_text(out, "null");
     else
         buffer_printf(out, "%u", r->tokens_max);
+}
+
+static void write_min_tokens(const struct engine_request *r, struct buffer *out)
+{
+    buffer_printf(out, "%u", r->tokens_min);
 }
 
 static void write_stop(const struct engine_request *r, struct buffer *out)
@@ -171,6 +182,11 @@ static void write_parallel_tool_calls(const struct engine_request *r, struct buf
 static void write_reasoning_effort(const struct engine_request *r, struct buffer *out)
 {
     buffer_append_json_string(out, r->inputs.effort);
+}
+
+static void write_thinking_token_budget(const struct engine_request *r, struct buffer *out)
+{
+    buffer_printf(out, "%u", r->reasoning_max);
 }
 
 static void write_chat_template_kwargs(const struct engine_request *r, struct buffer *out)

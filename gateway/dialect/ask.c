@@ -185,6 +185,11 @@ static enum status parse_relations(struct ask *ask)
             STATUS_OUT_OF_RANGE, "max_tokens",
             "Invalid 'max_tokens': 0 generates nothing, and is only allowed with 'echo', which "
             "gives the prompt back.");
+    const bool has_most = ask->engine.tokens_max > 0 || ask->engine.is_scored;
+    if (has_most && ask->engine.tokens_min > ask->engine.tokens_max)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "min_tokens",
+                   "Invalid 'min_tokens': %u tokens are more than the answer may have (%u).",
+                   ask->engine.tokens_min, ask->engine.tokens_max);
     if (ask->best_of != 0 && ask->best_of != ask->engine.choices)
         FAIL_PARAM(
             STATUS_UNSUPPORTED, "best_of",
@@ -254,6 +259,7 @@ enum status ask_parse(struct ask *ask, enum ask_dialect dialect, struct slice bo
 void ask_deinit(struct ask *ask)
 {
     buffer_deinit(&ask->tools.lines);
+    buffer_deinit(&ask->tools.names);
     ask_block_free(ask->blocks);
     ask->blocks = NULL;
     json_decref(ask->root);

@@ -254,24 +254,18 @@ enum status ask_read_shows_stop(struct ask *ask, const struct ask_value *value)
     return STATUS_OK;
 }
 
-/* Clients send the value that has no effect. */
 enum status ask_read_repetition(struct ask *ask, const struct ask_value *value)
 {
-    (void)ask;
-    if (value->number != 1)
-        FAIL_PARAM(STATUS_UNSUPPORTED, value->name,
-                   "Unsupported value: 'repetition_penalty' must be 1 here; use "
-                   "'frequency_penalty' or 'presence_penalty'.");
+    ask->engine.sampling.repetition_penalty = (float)value->number;
+    if (!(ask->engine.sampling.repetition_penalty > 0))
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, value->name,
+                   "Invalid 'repetition_penalty': it must be greater than 0 and at most 2.");
     return STATUS_OK;
 }
 
 enum status ask_read_tokens_min(struct ask *ask, const struct ask_value *value)
 {
-    (void)ask;
-    if (value->integer != 0)
-        FAIL_PARAM(STATUS_UNSUPPORTED, value->name,
-                   "Unsupported value: 'min_tokens' must be 0 here; 'ignore_eos' goes on to "
-                   "'max_tokens'.");
+    ask->engine.tokens_min = (uint32_t)value->integer;
     return STATUS_OK;
 }
 
@@ -373,9 +367,10 @@ enum status ask_read_service_tier(struct ask *ask, const struct ask_value *value
 {
     if (!slice_is(value->word, "auto") &&
         !service_class_from_tier(value->word, &ask->engine.service_class))
-        FAIL_PARAM(STATUS_UNSUPPORTED, value->name,
-                   "Unsupported value: 'service_tier' must be 'auto', 'priority', 'default' or "
-                   "'flex'.");
+        FAIL_PARAM(
+            STATUS_UNSUPPORTED, value->name,
+            "Unsupported value: 'service_tier' must be 'auto', 'priority', 'default', 'flex', "
+            "'fast', 'scale' or 'standard_only'.");
     return STATUS_OK;
 }
 

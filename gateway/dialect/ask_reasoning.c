@@ -27,6 +27,30 @@ enum status ask_reasoning_read_verbosity(struct ask *ask, const struct ask_value
     return word_check(value, words);
 }
 
+enum status ask_reasoning_read_budget(struct ask *ask, const struct ask_value *value)
+{
+    ask->engine.limits_reasoning = true;
+    ask->engine.reasoning_max = (uint32_t)value->integer;
+    return STATUS_OK;
+}
+
+/* Whether the model can be told to end its reasoning. Beside tools, an answer that a constraint
+ * makes from its first token on has none. */
+static enum status budget_check(struct ask *ask)
+{
+    const struct answer_model *model = ask->model.answer;
+    const struct engine_constraint *constraint = &ask->engine.constraint;
+    if (!ask->engine.limits_reasoning)
+        return STATUS_OK;
+    if (!model->has_reasoning || model->format->marks[ANSWER_REASON_CLOSE] == NULL)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "thinking_token_budget",
+                   "Unsupported parameter: 'thinking_token_budget' is not supported here: this "
+                   "model has no mark that ends its reasoning; use 'max_tokens'.");
+    ask->engine.limits_reasoning =
+        ask->is_split && (!constraint->is_set || constraint->is_calls || ask->is_constrained);
+    return STATUS_OK;
+}
+
 /* Sets a variable that the client has not set itself. */
 static void variable_set(json_t *variables, const char *name, json_t *value)
 {
@@ -80,6 +104,7 @@ enum status ask_reasoning_check(struct ask *ask)
     if (ask->model.is_foreign)
         return check_foreign(ask);
     TRY(variables_check(ask));
+    TRY(budget_check(ask));
     json_t *variables =
         wanted->given != NULL ? json_copy((json_t *)(uintptr_t)wanted->given) : json_object();
     if (variables == NULL)

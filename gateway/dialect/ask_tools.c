@@ -382,6 +382,8 @@ static enum status constraint_make(struct ask *ask)
     if (!answer_grammar_can(ask->model.answer, !is_required) && is_required)
         FAIL_PARAM(STATUS_UNSUPPORTED, "tool_choice",
                    "Unsupported value: 'tool_choice' must be 'auto' or 'none' for this model.");
+    ask->tools.is_free = tools->choice != ASK_TOOLS_NONE && !constraint->is_set &&
+                         !answer_grammar_can(ask->model.answer, !is_required);
     if (constraint->is_set || !answer_grammar_can(ask->model.answer, !is_required))
         return STATUS_OK;
     buffer_init(&source, LINES_BYTES_MAX);
@@ -393,6 +395,16 @@ static enum status constraint_make(struct ask *ask)
     constraint->is_calls = true;
     constraint->field = SLICE("tools");
     return status;
+}
+
+static enum status names_make(struct ask_tools *tools)
+{
+    buffer_init(&tools->names, LIMIT_TOOLS * (LIMIT_TOOL_NAME_BYTES + 1));
+    for (size_t i = 0; i < tools->count; i++) {
+        buffer_append_slice(&tools->names, ask_tools_name(tools, i));
+        buffer_append_char(&tools->names, '\n');
+    }
+    return tools->names.status;
 }
 
 static enum status check_foreign(struct ask *ask)
@@ -415,8 +427,11 @@ enum status ask_tools_check(struct ask *ask)
     TRY(choice_check(tools));
     if (ask->model.is_foreign)
         return check_foreign(ask);
-    /* A constraint holds from the first token on, so such an answer has no reasoning. */
-    ask->is_split = tools->count > 0 || (model->has_reasoning && !ask->engine.constraint.is_set);
+    /* Behind reasoning that the prompt has opened a constraint holds; else from the first token on,
+     * and then the answer has no reasoning. */
+    ask->is_constrained = ask->engine.constraint.is_set && tools->count == 0;
+    ask->is_split = tools->count > 0 ||
+                    (model->has_reasoning && !(ask->is_constrained && ask->engine.shows_control));
     if (ask->is_split && ask->engine.shows_control)
         FAIL_PARAM(STATUS_INVALID, "skip_special_tokens",
                    "Invalid 'skip_special_tokens': control tokens cannot be shown beside calls of "
@@ -424,6 +439,7 @@ enum status ask_tools_check(struct ask *ask)
     ask->engine.wants_marks = ask->is_split;
     if (tools->count > 0) {
         TRY(lines_make(tools));
+        TRY(names_make(tools));
         TRY(constraint_make(ask));
     }
     if (ask_generic_is_needed(ask))

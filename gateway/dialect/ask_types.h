@@ -46,7 +46,9 @@ struct ask_tools {
     const json_t *list; /* NULL: not given */
     const json_t *choice_json;
     enum ask_tool_choice choice;
-    bool is_single;                     /* at most one call */
+    bool is_single;      /* at most one call */
+    bool is_free;        /* calls are not constrained: the model's format cannot be beside text */
+    struct buffer names; /* of the tools, each with a newline behind it */
     uint64_t allowed[LIMIT_TOOLS / 64]; /* bit i: tool i may be called */
     /* For the splitter: "tool\t" for each tool that may be called, and "tool\tparameter" for each
      * of its parameters that is a string by its schema; then their places, sorted, and how many. */
@@ -67,7 +69,8 @@ struct ask {
     struct ask_model model;
     struct ask_tools tools;
     struct ask_variables variables;
-    bool is_split; /* the answer is split into content, reasoning and calls */
+    bool is_split;       /* the answer is split into content, reasoning and calls */
+    bool is_constrained; /* … only where its prompt has opened reasoning: else all is content */
     bool is_stream;
     bool has_stream_options;
     bool want_token_ids;

@@ -160,6 +160,7 @@ enum status face_frame_choice_split(struct face_frame_choice *choice,
     const struct answer_split_options options = {.model = head->answer,
                                                  .has_calls = head->has_calls,
                                                  .begins_in_reasoning = is_in_reasoning,
+                                                 .reasons_once = head->is_constrained,
                                                  .tools = head->tools,
                                                  .take = split_take,
                                                  .context = choice};

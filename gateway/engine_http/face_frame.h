@@ -32,6 +32,7 @@ struct face_frame_head {
     bool want_logprobs;
     bool want_token_ids;
     const struct answer_model *answer; /* how the model writes; NULL: answers are not split */
+    bool is_constrained;               /* reasoning comes first or not at all */
     bool has_calls;                    /* the answer may have calls of tools */
     struct answer_tools tools;         /* that it may call */
 };

@@ -18,6 +18,8 @@ enum {
     /* An echoed prompt is sent in frames of about this many bytes, far below what the edge accepts
      * (LIMIT_ENGINE_FRAME_BYTES), however long the context is. */
     ECHO_FRAME_BYTES = 64 * 1024,
+    /* Of a header that names tools; clients take heads of some 8 KiB. */
+    UNCONSTRAINED_BYTES_MAX = 4096,
 };
 
 /* The pace of a choice: it has no token yet or has ended; its tokens come; the engine paused it. */
@@ -38,8 +40,10 @@ struct face_job {
     enum status parse_status;
     struct error_note note; /* the failure, if there was one */
     struct face_frame_head head;
-    struct buffer tools;               /* ask_tools.lines, for the splitters of choices */
-    struct face_frame_choice *choices; /* [choice_count] */
+    struct buffer tools;                      /* ask_tools.lines, for the splitters of choices */
+    struct buffer names;                      /* ask_tools.names */
+    uint64_t unconstrained[LIMIT_TOOLS / 64]; /* bit i: tool i, as engine_event */
+    struct face_frame_choice *choices;        /* [choice_count] */
     uint32_t choice_count;
     uint32_t unacknowledged[LIMIT_ANSWERS]; /* [choice] tokens written, not taken by the edge yet */
     /* Prompts are in the source in slots. Texts to embed are submitted one by one, as others end;
@@ -90,6 +94,7 @@ static void job_release(struct face_job *job)
         face_frame_choice_deinit(&job->choices[i]);
     mem_free(job->choices);
     buffer_deinit(&job->tools);
+    buffer_deinit(&job->names);
     ask_deinit(&job->parsed);
     buffer_deinit(&job->body);
     mem_free(job);
@@ -214,17 +219,39 @@ static void job_write_start(struct face_job *job)
     buffer_deinit(&data);
 }
 
+/* The names of tools whose arguments need not follow their schemas, as long as there is room. */
+static struct slice begin_unconstrained(const struct face_job *job, struct buffer *out)
+{
+    struct slice left = buffer_slice(&job->names);
+    for (uint32_t i = 0; left.length > 0; i++) {
+        const char *end = memchr(left.bytes, '\n', left.length);
+        const struct slice name = {left.bytes, (size_t)(end - left.bytes)};
+        left = (struct slice){end + 1, left.length - name.length - 1};
+        if ((job->unconstrained[i / 64] >> i % 64 & 1) == 0 ||
+            out->length + name.length > UNCONSTRAINED_BYTES_MAX)
+            continue;
+        if (out->length > 0)
+            buffer_append_text(out, ", ");
+        buffer_append_slice(out, name);
+    }
+    return out->status == STATUS_OK ? buffer_slice(out) : (struct slice){0};
+}
+
 static void job_begin(struct face_job *job)
 {
-    static const struct http_header headers[] = {
+    struct buffer names;
+    buffer_init(&names, 2 * UNCONSTRAINED_BYTES_MAX);
+    const struct http_header headers[] = {
         {"content-type", {"text/event-stream; charset=utf-8", 32}},
         {"cache-control", {"no-cache", 8}},
+        {"x-banyan-unconstrained", begin_unconstrained(job, &names)},
     };
     struct final_record record = job_record(job, &job->so_far);
     record.report.is_estimated = job->is_rough;
     job->is_begun = true;
     job->place = final_ring_begin(job->face->finals, &record);
-    http_stream_begin(job->request, 200, headers, 2, job_drained, job);
+    http_stream_begin(job->request, 200, headers, names.length > 0 ? 3 : 2, job_drained, job);
+    buffer_deinit(&names);
     job_write_start(job);
     for (uint32_t i = 0; i < job->choice_count && job->dialect == ASK_CHAT; i++) {
         struct buffer data;
@@ -354,6 +381,8 @@ static void pace_set(struct face_job *job, uint32_t index, enum pace pace)
 /* The prompt decides whether the answer begins inside of reasoning. */
 static void event_start_split(struct face_job *job, const struct engine_event *event)
 {
+    if (job->head.is_constrained && !event->is_in_reasoning)
+        job->head.answer = NULL; /* all is content */
     for (uint32_t i = 0; i < job->choice_count && job->head.answer != NULL; i++) {
         if (face_frame_choice_split(&job->choices[i], &job->head, event->is_in_reasoning) !=
             STATUS_OK)
@@ -366,6 +395,8 @@ static void event_start(struct face_job *job, const struct engine_event *event)
     const struct engine_report *report = &event->report;
     struct engine_report *sum = &job->so_far;
     event_start_split(job, event);
+    for (size_t i = 0; i < sizeof job->unconstrained / sizeof *job->unconstrained; i++)
+        job->unconstrained[i] |= event->unconstrained[i];
     sum->prompt_tokens += report->prompt_tokens;
     sum->cached_tokens += report->cached_tokens;
     sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
@@ -562,9 +593,14 @@ static enum status job_make_head(struct face_job *job)
     head->want_token_ids = job->parsed.want_token_ids;
     if (job->parsed.is_split) {
         head->answer = job->face->source->answer;
+        head->is_constrained = job->parsed.is_constrained;
         head->has_calls = job->parsed.tools.count > 0 && job->parsed.tools.choice != ASK_TOOLS_NONE;
         job->tools = job->parsed.tools.lines; /* outlives what was parsed */
         job->parsed.tools.lines = (struct buffer){0};
+        job->names = job->parsed.tools.names;
+        job->parsed.tools.names = (struct buffer){0};
+        if (job->parsed.tools.is_free)
+            memcpy(job->unconstrained, job->parsed.tools.allowed, sizeof job->unconstrained);
         head->tools = (struct answer_tools){ask_tools_has, ask_tools_is_text, &job->tools};
     }
     job->slots = job_slots(job);

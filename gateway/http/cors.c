@@ -17,7 +17,7 @@ static const char EXPOSED[] =
     "x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, "
     "openai-version, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
     "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
-    "x-ratelimit-reset-tokens";
+    "x-ratelimit-reset-tokens, x-banyan-unconstrained";
 
 /* --- the list --- */
 

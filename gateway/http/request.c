@@ -886,6 +886,12 @@ static void answer_header(h2o_req_t *h2o, const char *name, struct slice value)
                           value_copy.bytes, value_copy.length);
 }
 
+void http_add_header(struct http_request *request, const char *name, struct slice value)
+{
+    if (request != NULL && value.length > 0 && !http_is_answered(request))
+        answer_header(request->h2o, name, value);
+}
+
 void request_add_cors(const struct cors *cors, h2o_req_t *h2o)
 {
     struct http_header headers[CORS_HEADERS];

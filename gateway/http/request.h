@@ -76,6 +76,10 @@ void http_on_half_close(struct http_request *request, void (*half_closed)(void *
 /* Call it when the request's sender is authenticated: its connection gives way to no new one. */
 void http_prove(struct http_request *request);
 
+/* Adds a header to the answer; name and value are copied. Does nothing for an empty value, when the
+ * answer has begun, or without a request: NULL is allowed. */
+void http_add_header(struct http_request *request, const char *name, struct slice value);
+
 /* Sends a whole answer. Header values and body are copied, content-length is set, and the request's
  * body is dropped. */
 void http_respond(struct http_request *request, int code, const struct http_header *headers,

@@ -389,6 +389,8 @@ static struct http1_head read_head(const struct http1_response *response)
         uint64_t number = 0;
         if (http1_response_is(header, "content-type"))
             head.content_type = http1_response_value(header);
+        else if (http1_response_is(header, "x-banyan-unconstrained"))
+            head.unconstrained = http1_response_value(header);
         else if (http1_response_is(header, "retry-after-ms") &&
                  http1_response_number(header, UINT64_MAX, &number))
             head.retry_after_ms = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;

@@ -49,9 +49,10 @@ void http1_client_destroy(struct http1_client *client);
 /* The head of an answer, borrowed for the call. */
 struct http1_head {
     int code;
-    struct slice content_type; /* empty = none */
-    uint32_t retry_after_ms;   /* 0 = none, or malformed */
-    uint32_t protocol;         /* x-banyan-protocol; 0 = none, or malformed */
+    struct slice content_type;  /* empty = none */
+    uint32_t retry_after_ms;    /* 0 = none, or malformed */
+    uint32_t protocol;          /* x-banyan-protocol; 0 = none, or malformed */
+    struct slice unconstrained; /* x-banyan-unconstrained; empty = none */
 };
 
 struct http1_callbacks {

@@ -34,7 +34,8 @@ static_assert(LIMIT_VOCAB % DRAW_SEGMENT == 0, "segments must divide the largest
 
 static constexpr float DRAW_ONE = 0x1p43f; /* the weight 1 */
 static constexpr uint32_t DRAW_NONE = UINT32_MAX;
-static constexpr uint64_t DRAW_ALL = UINT64_MAX; /* after all tokens in the order */
+static constexpr uint32_t DRAW_OF_PROMPT = 1u << 31; /* in a count: the prompt has the token, too */
+static constexpr uint64_t DRAW_ALL = UINT64_MAX;     /* after all tokens in the order */
 
 /* A token and its score; among equals the lower id comes first. */
 struct draw_best {
@@ -399,7 +400,7 @@ static __device__ struct draw_best *draw_segment_tops(const struct draw_call &ca
 
 static __host__ __device__ uint32_t draw_adjust_count(const struct draw &draw)
 {
-    return draw.bias_count + draw.generated_count;
+    return draw.ban_count + draw.bias_count + draw.prompt_count + draw.generated_count;
 }
 
 /* Adjusts the values of tokens from `begin` on, in the row and in its copy. */
@@ -409,6 +410,9 @@ static __device__ void draw_adjust_all(const struct draw_call &call, const struc
     const struct draw &draw = sent.draw;
     const struct draw_adjust *adjusts = call.adjusts + draw.adjust_first;
     uint32_t *counts = draw_shared_of_block()->counts;
+    const uint32_t bias_end = draw.ban_count + draw.bias_count;
+    const uint32_t prompt_end = bias_end + draw.prompt_count;
+    const bool is_repeating = draw.repetition_penalty > 0 && draw.repetition_penalty != 1;
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
         counts[i] = 0;
     __syncthreads();
@@ -418,17 +422,30 @@ static __device__ void draw_adjust_all(const struct draw_call &call, const struc
         if (place >= count)
             continue;
         call.was[sent.was_first + i] = values[place];
-        if (i >= draw.bias_count)
+        if (i >= prompt_end)
             (void)atomicAdd(&counts[place], 1u);
+        else if (i >= bias_end)
+            (void)atomicOr(&counts[place], DRAW_OF_PROMPT);
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < draw.bias_count; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; i < count && is_repeating; i += blockDim.x)
+        if (counts[i] > 0)
+            values[i] = values[i] > 0 ? values[i] / draw.repetition_penalty
+                                      : values[i] * draw.repetition_penalty;
+    __syncthreads();
+    for (uint32_t i = draw.ban_count + threadIdx.x; i < bias_end; i += blockDim.x)
         if (adjusts[i].token - begin < count)
             values[adjusts[i].token - begin] += adjusts[i].bias;
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-        if (counts[i] > 0)
-            values[i] -= draw.presence_penalty + draw.frequency_penalty * (float)counts[i];
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+        const uint32_t times = counts[i] & ~DRAW_OF_PROMPT;
+        if (times > 0)
+            values[i] -= draw.presence_penalty + draw.frequency_penalty * (float)times;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < draw.ban_count; i += blockDim.x)
+        if (adjusts[i].token - begin < count)
+            values[adjusts[i].token - begin] = -INFINITY;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x)
         if (adjusts[i].token - begin < count)

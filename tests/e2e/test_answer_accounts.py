@@ -28,6 +28,7 @@ FIELDS = {
     "tools": {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
     "auto": {"tools": [TOOL], "max_tokens": 90},
     "reasoning": {"chat_template_kwargs": {"enable_thinking": True}, "max_tokens": 700},
+    "budget": {"chat_template_kwargs": {"enable_thinking": True}, "thinking_token_budget": 150, "max_tokens": 400},
     "both": {"chat_template_kwargs": {"enable_thinking": True}, "tools": [TOOL], "tool_choice": "required",
              "max_tokens": 700},
 }  # fmt: skip
@@ -155,9 +156,61 @@ def test_to_the_end(server, name, stream):
         usage = answer.json()["usage"]
         finish = answer.json()["choices"][0]["finish_reason"]
     completion, reasoning, _ = check(server, before, answer.headers["x-request-id"], usage)
+    if name == "budget":  # the tokens of the mark, one for each byte at most, are reasoning, too
+        assert 150 < reasoning <= 150 + len("</think>")
     assert finish == {"schema": "stop", "tools": "tool_calls"}.get(name, "length")
-    assert (reasoning > 0) == (name in ("reasoning", "both"))
+    assert (reasoning > 0) == (name in ("reasoning", "budget", "both"))
     assert completion > (80 if name == "auto" else 200)
+
+
+@pytest.mark.parametrize("budget", [0, 1, 20, 10000])
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_budget_of_reasoning(server, budget, tools):
+    """The text behind the budget is content, or the call that is demanded; streamed and whole are equal."""
+    fields = {"thinking_token_budget": budget, "max_tokens": 300, "temperature": 0.8}
+    body = body_of("both" if tools else "reasoning", **fields)
+    closed = server.metric("banyan_reasoning_closed_total")
+    with server.http(server.key) as http:
+        answer = http.post(PATH, json=body)
+        assert answer.status_code == 200, answer.text
+        streamed = http.post(PATH, json={**body, "stream": True}).text
+    whole = answer.json()
+    message, usage = whole["choices"][0]["message"], whole["usage"]
+    reasoning = usage["completion_tokens_details"]["reasoning_tokens"]
+    assert reasoning <= min(budget + len("</think>"), 300)
+    assert (reasoning == 300) == (budget == 10000)
+    if budget == 0:
+        assert not message.get("reasoning_content")
+    if budget < 300:
+        assert message["tool_calls"] if tools else message["content"]
+    frames = [json.loads(l[6:]) for l in streamed.splitlines() if l.startswith("data: {")]
+    deltas = [c["delta"] for f in frames for c in f["choices"]]
+    text = "".join(d.get("reasoning_content") or "" for d in deltas)
+    assert text == (message.get("reasoning_content") or "")
+    assert "</think>" not in text
+    if budget < 300:  # the first figure may be of a while ago
+        wait_until(lambda: server.metric("banyan_reasoning_closed_total") >= closed + 2, what="the metric")
+
+
+def test_a_schema_behind_reasoning(server):
+    """It holds behind the mark that ends reasoning, and no answer ends before that mark."""
+    thinking = {"chat_template_kwargs": {"enable_thinking": True}}
+    with server.http(server.key) as http:
+        before = engine_count(server)
+        answer = http.post(PATH, json=body_of("schema", **thinking, thinking_token_budget=60))
+        assert answer.status_code == 200, answer.text
+        choice, usage = answer.json()["choices"][0], answer.json()["usage"]
+        _, reasoning, _ = check(server, before, answer.headers["x-request-id"], usage)
+        assert 60 < reasoning <= 60 + len("</think>")
+        assert choice["finish_reason"] == "stop" and choice["message"]["reasoning_content"]
+        assert len(json.loads(choice["message"]["content"])["n"]) == 40
+        plain = http.post(PATH, json=body_of("schema")).json()["choices"][0]
+        assert plain["finish_reason"] == "stop" and not plain["message"].get("reasoning_content")
+        assert len(json.loads(plain["message"]["content"])["n"]) == 40
+        endless = http.post(PATH, json=body_of("schema", **thinking, max_tokens=200)).json()
+    assert endless["choices"][0]["finish_reason"] == "length"
+    assert not endless["choices"][0]["message"]["content"]
+    assert endless["usage"]["completion_tokens_details"]["reasoning_tokens"] == 200
 
 
 @pytest.mark.parametrize("name", ["schema", "tools", "reasoning"])

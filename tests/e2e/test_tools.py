@@ -191,15 +191,23 @@ def test_a_call_that_is_demanded(client, choice):
 
 
 def test_a_schema_that_cannot_be_held(server, key):
-    """It is refused for a strict tool; else the arguments are any object."""
+    """It is refused for a strict tool; else the arguments are any object, and a header names the tool."""
     tool = {"type": "function", "function": {"name": "f", "parameters": {
         "type": "object", "properties": {"a": {"type": "array", "contains": {"const": 1}}}}}}  # fmt: skip
     body = {"model": MODEL_NAME, "messages": ASKED, "tools": [tool], "max_tokens": 1}
     with server.http(key) as http:
-        assert http.post("/v1/chat/completions", json=body).status_code == 200
+        for stream in (False, True):
+            loose = http.post("/v1/chat/completions", json={**body, "tools": [WEATHER, tool], "stream": stream})
+            assert loose.status_code == 200
+            assert loose.headers["x-banyan-unconstrained"] == "f"
+        again = http.post("/v1/chat/completions", json={**body, "tools": [WEATHER, tool]})  # kept by now
+        assert again.headers["x-banyan-unconstrained"] == "f"
+        for other in ({"tools": [WEATHER]}, {"tool_choice": "none"}):
+            held = http.post("/v1/chat/completions", json={**body, **other})
+            assert held.status_code == 200 and "x-banyan-unconstrained" not in held.headers
         tool["function"]["strict"] = True
         answer = http.post("/v1/chat/completions", json=body)
-    assert answer.status_code == 400
+    assert answer.status_code == 400 and "x-banyan-unconstrained" not in answer.headers
     error = answer.json()["error"]
     assert error["code"] == "unsupported_schema"
     assert error["param"] == "tools[0].function.parameters.properties.a.contains"

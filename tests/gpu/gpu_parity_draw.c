@@ -9,7 +9,9 @@ enum {
     ROWS = 24,
     GENERATED = 24,
     BIASES = 5,
-    ADJUSTS = GENERATED + BIASES,
+    PROMPT = 30,
+    BANS = 3,
+    ADJUSTS = GENERATED + BIASES + PROMPT + BANS,
     PLACES = ROWS * ADJUSTS + 7
 };
 
@@ -23,6 +25,8 @@ struct bed {
     struct cuda_draw *draw;
     struct engine_sampling sampling[ROWS];
     uint32_t generated[ROWS][GENERATED];
+    uint32_t prompt[ROWS][PROMPT];
+    uint32_t bans[ROWS][BANS];
     struct sampler_args args[ROWS];
     uint32_t *masks; /* [ROWS][mask_words] */
     uint32_t mask_words;
@@ -92,6 +96,8 @@ static void random_sampling(struct engine_sampling *sampling, uint32_t vocab)
         sampling->presence_penalty = (float)below(5) - 2;
         sampling->frequency_penalty = (float)below(5) - 2;
     }
+    if (below(3) == 0)
+        sampling->repetition_penalty = (float[]){0.5F, 1.1F, 1.3F, 2}[below(4)];
     for (uint32_t i = 0; i < BIASES && i < vocab && below(2) == 0; i++)
         sampling->bias[sampling->bias_count++] = (struct engine_bias){
             (below(vocab / BIASES + 1) * BIASES + i) % vocab, (float)below(201) - 100};
@@ -105,20 +111,29 @@ static void random_sampling(struct engine_sampling *sampling, uint32_t vocab)
 static void add_adjusts(struct bed *bed, struct draw *draw, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
-    const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    const bool is_repeating = sampler_is_repeating(sampling);
+    const bool is_penalised =
+        is_repeating || sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    struct draw_adjust list[ADJUSTS];
+    uint32_t count = 0;
     draw->presence_penalty = sampling->presence_penalty;
     draw->frequency_penalty = sampling->frequency_penalty;
+    draw->repetition_penalty = is_repeating ? sampling->repetition_penalty : 1;
     draw->adjust_first = PLACES - ADJUSTS * (draw->row + 1);
+    draw->ban_count = args->is_banned ? args->ban_count : 0;
     draw->bias_count = sampling->bias_count;
+    draw->prompt_count = is_repeating ? args->prompt_count : 0;
     draw->generated_count = is_penalised ? args->generated_count : 0;
-    for (uint32_t i = 0; i < draw->bias_count + draw->generated_count; i++) {
-        struct draw_change *change = &bed->changes[bed->change_count++];
-        *change = (struct draw_change){.place = draw->adjust_first + i};
-        if (i < draw->bias_count)
-            change->adjust = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
-        else
-            change->adjust.token = args->generated[i - draw->bias_count];
-    }
+    for (uint32_t i = 0; i < draw->ban_count; i++)
+        list[count++] = (struct draw_adjust){args->bans[i], 0};
+    for (uint32_t i = 0; i < draw->bias_count; i++)
+        list[count++] = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
+    for (uint32_t i = 0; i < draw->prompt_count; i++)
+        list[count++] = (struct draw_adjust){args->prompt[i], 0};
+    for (uint32_t i = 0; i < draw->generated_count; i++)
+        list[count++] = (struct draw_adjust){args->generated[i], 0};
+    for (uint32_t i = 0; i < count; i++)
+        bed->changes[bed->change_count++] = (struct draw_change){draw->adjust_first + i, list[i]};
 }
 
 /* Returns a mask that allows one token at least: few, half of them, nearly all, or one stretch. */
@@ -142,12 +157,21 @@ static const uint32_t *random_mask(struct bed *bed, uint32_t row)
     return mask;
 }
 
-/* Returns the greatest logit that the mask allows. */
+static bool is_in(const uint32_t *tokens, uint32_t count, uint32_t token)
+{
+    uint32_t i = 0;
+    while (i < count && tokens[i] != token)
+        i++;
+    return i < count;
+}
+
+/* Returns the greatest logit that mask and bans allow. */
 static float allowed_max(const struct bed *bed, const struct sampler_args *args)
 {
     float max = -INFINITY;
     for (uint32_t i = 0; i < bed->vocab; i++)
-        if (args->mask == NULL || (args->mask[i / 32] >> i % 32 & 1) != 0)
+        if ((args->mask == NULL || (args->mask[i / 32] >> i % 32 & 1) != 0) &&
+            !(args->is_banned && is_in(args->bans, args->ban_count, i)))
             max = fmaxf(max, args->logits[i]);
     return max;
 }
@@ -160,6 +184,10 @@ static void random_draw(struct bed *bed, uint32_t row)
     random_sampling(sampling, bed->vocab);
     for (uint32_t i = 0; i < GENERATED; i++)
         bed->generated[row][i] = below(bed->vocab);
+    for (uint32_t i = 0; i < PROMPT; i++)
+        bed->prompt[row][i] = below(bed->vocab);
+    for (uint32_t i = 0; i < BANS; i++)
+        bed->bans[row][i] = below(3) == 0 ? bed->stats[row].argmax : below(bed->vocab);
     *args = (struct sampler_args){.logits = bed->logits + (size_t)row * bed->vocab,
                                   .stats = &bed->stats[row],
                                   .sampling = sampling,
@@ -167,7 +195,14 @@ static void random_draw(struct bed *bed, uint32_t row)
                                   .position = below(8192),
                                   .generated = bed->generated[row],
                                   .generated_count = below(GENERATED + 1),
+                                  .prompt = bed->prompt[row],
+                                  .prompt_count = below(PROMPT + 1),
+                                  .bans = bed->bans[row],
+                                  .ban_count = BANS,
+                                  .is_banned = bed->vocab > 100 && below(3) == 0,
                                   .mask = below(2) == 0 ? random_mask(bed, row) : NULL};
+    if (args->is_banned) /* else a mask and bans together could allow nothing */
+        args->mask = NULL;
     *draw = (struct draw){
         .row = row,
         .kind = below(4) == 0   ? DRAW_JUDGE

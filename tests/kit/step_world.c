@@ -72,6 +72,12 @@ static enum status open_encode(void *context, struct slice text, uint32_t *ids, 
     return STATUS_OK;
 }
 
+/* Reasoning that every request with a budget begins in; its mark is four tokens. */
+static const struct reasoning_marks reasoning = {.open = {"<t>", REASONING_NO_TOKEN},
+                                                 .close = {"</t>", REASONING_NO_TOKEN},
+                                                 .close_tokens = {'<', '/', 't', '>'},
+                                                 .close_count = 4};
+
 struct step_world *step_world_open(const struct step_world_options *options)
 {
     struct step_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
@@ -104,6 +110,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .encode = open_encode,
         .encode_contexts = {world->vocab, world->vocab, world->vocab, world->vocab, world->vocab,
                             world->vocab, world->vocab, world->vocab},
+        .reasoning = &reasoning,
         .layout = &world->layout,
         .tickets = &world->tickets,
         .clock = &world->clock,
@@ -182,6 +189,7 @@ uint32_t step_world_submit(struct step_world *world, const struct engine_request
          "ticket_acquire");
     must(ticket_take_tokens(&world->tickets, told->slot, 256, STEP_WORLD_CONTEXT) == STATUS_OK,
          "ticket_take_tokens");
+    world->tickets.slots[told->slot].is_in_reasoning = own.limits_reasoning;
     if (own.constraint.is_set)
         must(engine_constrain_take(world->constrain, &world->tickets, told->slot) == STATUS_OK,
              "engine_constrain_take");

@@ -121,6 +121,27 @@ static void test_log_probabilities(void **state)
     json_decref(body);
 }
 
+/* vLLM has them as we do; llama.cpp's penalty looks at the last tokens alone. */
+static void test_vllms_knobs(void **state)
+{
+    (void)state;
+    struct engine_request request = plain();
+    json_t *body = written("vllm", &request, 0);
+    assert_member(body, "repetition_penalty", "1"); /* no default of the server applies */
+    assert_null(json_object_get(body, "min_tokens"));
+    assert_null(json_object_get(body, "thinking_token_budget"));
+    json_decref(body);
+    request.sampling.repetition_penalty = 1.25f;
+    request.tokens_min = 7;
+    request.limits_reasoning = true;
+    request.reasoning_max = 0;
+    body = written("vllm", &request, 0);
+    assert_member(body, "repetition_penalty", "1.25");
+    assert_member(body, "min_tokens", "7");
+    assert_member(body, "thinking_token_budget", "0");
+    json_decref(body);
+}
+
 /* The salt is the domain's; a request without one shares with nobody. */
 static void test_salts(void **state)
 {
@@ -168,7 +189,18 @@ static void test_refusals(void **state)
     request.prompt_kind = ENGINE_PROMPT_TEXT;
     request.echo = request.is_scored = true;
     assert_refused("vllm", &request, "max_tokens");
-    request.is_scored = false;
+    request = plain();
+    request.sampling.repetition_penalty = 1.25f;
+    assert_refused("llama", &request, "repetition_penalty");
+    request = plain();
+    request.tokens_min = 1;
+    assert_refused("openai", &request, "min_tokens");
+    request = plain();
+    request.limits_reasoning = true;
+    assert_refused("llama", &request, "thinking_token_budget");
+    request = plain();
+    request.prompt_kind = ENGINE_PROMPT_TEXT;
+    request.echo = true;
     request.want_logprobs = true;
     assert_refused("vllm", &request, "logprobs");
     request = plain();
@@ -185,8 +217,10 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_chat), cmocka_unit_test(test_fields),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_chat),
+                                       cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_log_probabilities),
+                                       cmocka_unit_test(test_vllms_knobs),
                                        cmocka_unit_test(test_salts),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,8 @@ static void test_schemas_that_cannot_be(void **state)
     assert_string_equal(error.keyword, "contains");
     assert_int_equal(compile(&model, ANSWER_CHOICE_AUTO, false, contains, false, &grammar, &error),
                      STATUS_OK);
+    assert_int_equal(grammar_notes(grammar)[0], 1); /* of the first of two tools */
+    assert_int_equal(grammar_notes(grammar)[1], 0);
     assert_true(accepts(&model, grammar, CALL("f", "{\"b\":null}")));
     assert_false(accepts(&model, grammar, CALL("f", "[]")));
     grammar_drop(grammar);

@@ -57,7 +57,8 @@ static void test_every_honoured_field(void **state)
         parse_with(&request, ASK_CHAT,
                    ",\"max_completion_tokens\":9,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
                    "\"min_p\":0.125,\"n\":3,\"seed\":-2,\"presence_penalty\":-1,"
-                   "\"frequency_penalty\":2,\"logit_bias\":{\"5\":-100,\"99\":1.5},"
+                   "\"frequency_penalty\":2,\"repetition_penalty\":1.5,\"min_tokens\":9,"
+                   "\"logit_bias\":{\"5\":-100,\"99\":1.5},"
                    "\"stop\":[\"a\",\"bc\"],\"logprobs\":true,\"top_logprobs\":4,\"stream\":true,"
                    "\"stream_options\":{\"include_usage\":true},\"return_token_ids\":true,"
                    "\"ignore_eos\":true,\"response_format\":{\"type\":\"text\"},\"user\":\"u\","
@@ -73,6 +74,8 @@ static void test_every_honoured_field(void **state)
     assert_true(engine->sampling.seed == (uint64_t)-2);
     assert_true(engine->sampling.presence_penalty == -1.0f);
     assert_true(engine->sampling.frequency_penalty == 2.0f);
+    assert_true(engine->sampling.repetition_penalty == 1.5f);
+    assert_int_equal(engine->tokens_min, 9);
     assert_int_equal(engine->sampling.bias_count, 2);
     assert_int_equal(engine->stop_count, 2);
     assert_true(slice_is(engine->stop[1], "bc"));
@@ -300,6 +303,16 @@ static const struct wrong {
     {ASK_CHAT, ",\"seed\":1.5", STATUS_INVALID, "seed"},
     {ASK_CHAT, ",\"presence_penalty\":2.01", STATUS_OUT_OF_RANGE, "presence_penalty"},
     {ASK_CHAT, ",\"frequency_penalty\":-2.01", STATUS_OUT_OF_RANGE, "frequency_penalty"},
+    {ASK_CHAT, ",\"repetition_penalty\":0", STATUS_OUT_OF_RANGE, "repetition_penalty"},
+    {ASK_TEXT, ",\"repetition_penalty\":2.01", STATUS_OUT_OF_RANGE, "repetition_penalty"},
+    {ASK_CHAT, ",\"repetition_penalty\":\"1\"", STATUS_INVALID, "repetition_penalty"},
+    {ASK_CHAT, ",\"min_tokens\":-1", STATUS_OUT_OF_RANGE, "min_tokens"},
+    {ASK_CHAT, ",\"max_tokens\":5,\"min_tokens\":6", STATUS_OUT_OF_RANGE, "min_tokens"},
+    {ASK_GENERATE, ",\"min_tokens\":17", STATUS_OUT_OF_RANGE, "min_tokens"},
+    {ASK_TEXT, ",\"echo\":true,\"max_tokens\":0,\"min_tokens\":1", STATUS_OUT_OF_RANGE,
+     "min_tokens"},
+    {ASK_CHAT, ",\"thinking_token_budget\":-1", STATUS_OUT_OF_RANGE, "thinking_token_budget"},
+    {ASK_CHAT, ",\"thinking_token_budget\":1.5", STATUS_INVALID, "thinking_token_budget"},
     {ASK_CHAT, ",\"logit_bias\":{\"100\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
     {ASK_CHAT, ",\"logit_bias\":{\"-1\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
     {ASK_CHAT, ",\"logit_bias\":{\"5\":1,\"05\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
@@ -339,7 +352,7 @@ static const struct wrong {
     {ASK_GENERATE, ",\"structured_outputs\":{\"regex\":\"a\",\"choice\":[\"a\"]}", STATUS_INVALID,
      "structured_outputs.choice"},
     {ASK_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
-    {ASK_CHAT, ",\"service_tier\":\"scale\"", STATUS_UNSUPPORTED, "service_tier"},
+    {ASK_CHAT, ",\"service_tier\":\"scales\"", STATUS_UNSUPPORTED, "service_tier"},
     {ASK_GENERATE, ",\"service_tier\":1", STATUS_INVALID, "service_tier"},
     {ASK_CHAT, ",\"store\":true", STATUS_UNSUPPORTED, "store"},
     {ASK_CHAT, ",\"priority\":-1", STATUS_OUT_OF_RANGE, "priority"},

@@ -69,22 +69,24 @@ static void test_constraints(void **state)
                      CONSTRAINT_LARK, "structured_outputs.grammar", "start: X");
 }
 
-/* The first token is constrained already: what stands between marks of reasoning is content. */
-static void test_no_reasoning(void **state)
+/* The constraint holds behind reasoning that the prompt has opened, or from the first token on. */
+static void test_reasoning(void **state)
 {
     (void)state;
-    static const char *const fields[] = {"", ",\"regex\":\"a\""};
+    static const char *const fields[] = {"", ",\"regex\":\"a\"",
+                                         ",\"regex\":\"a\",\"skip_special_tokens\":false"};
     struct answer_model answer = {.format = answer_format_named("hermes"), .has_reasoning = true};
     const struct ask_model model = {.name = "m", .vocab = 100, .answer = &answer};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         char body[256];
         struct ask request;
         snprintf(body, sizeof body,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]%s}",
                  fields[i]);
         assert_int_equal(ask_parse(&request, ASK_CHAT, slice_of(body), &model), STATUS_OK);
-        assert_int_equal(request.is_split, i == 0);
-        assert_int_equal(request.engine.wants_marks, i == 0);
+        assert_int_equal(request.is_split, i < 2);
+        assert_int_equal(request.is_constrained, i > 0);
+        assert_int_equal(request.engine.wants_marks, i < 2);
         ask_deinit(&request);
     }
 }
@@ -119,7 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_no_reasoning),
+        cmocka_unit_test(test_reasoning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

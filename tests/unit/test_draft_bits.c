@@ -91,6 +91,19 @@ static void make_constraint(struct engine_request *asked)
                                                    .field = slice_of("constraint")};
 }
 
+/* What looks at tokens before: the prompt's, those that end an answer, those of its reasoning. */
+static void make_knobs(struct engine_request *asked)
+{
+    if (below(3) == 0)
+        asked->sampling.repetition_penalty = 0.5f + 0.25f * (float)below(6);
+    if (below(3) == 0)
+        asked->stop_tokens[asked->stop_token_count++] = 'a' + below(LETTERS_MAX);
+    if (below(3) == 0)
+        asked->tokens_min = below(asked->tokens_max + 1);
+    asked->limits_reasoning = below(4) == 0;
+    asked->reasoning_max = below(40);
+}
+
 static void request_make(uint32_t index)
 {
     schedules.rng = (struct rng){.seed = 7000 + index};
@@ -112,6 +125,7 @@ static void request_make(uint32_t index)
     make_letters(asked, stops[index]);
     if (index % 3 == 0)
         make_constraint(asked);
+    make_knobs(asked);
 }
 
 static struct step_world *open_world(void)

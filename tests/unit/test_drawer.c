@@ -14,7 +14,10 @@
 #include "kernels/cpu/ops/ops.h"
 #include "tests/unit/kernels_kit.h"
 
-enum { VOCAB = 50, ROWS = 12, GENERATED = 40, STEPS = 600, GUESSES = 3 };
+enum { VOCAB = 50, ROWS = 12, GENERATED = 40, STEPS = 600, GUESSES = 3, PROMPT = 9, BANS = 4 };
+
+/* Rows of texts below this number are banned tokens while they are short. */
+enum { BANNED_TEXTS = 5, BANNED_TOKENS = 30 };
 
 static struct {
     uint32_t calls;
@@ -50,17 +53,28 @@ static uint32_t fake_greatest(const struct draw_args *args, const struct draw *d
     uint32_t best = 0;
     memcpy(values, args->logits + draw->row * VOCAB, sizeof values);
     uint32_t counts[VOCAB] = {0};
-    for (uint32_t i = 0; i < draw->bias_count + draw->generated_count; i++) {
-        const struct draw_adjust *adjust = &fake.adjusts[draw->adjust_first + i];
-        assert_in_range(adjust->token, 0, VOCAB - 1);
-        if (i < draw->bias_count)
-            values[adjust->token] += adjust->bias;
-        else
-            counts[adjust->token]++;
-    }
+    bool is_of_prompt[VOCAB] = {0};
+    const struct draw_adjust *bans = &fake.adjusts[draw->adjust_first];
+    const struct draw_adjust *biases = bans + draw->ban_count;
+    const struct draw_adjust *prompt = biases + draw->bias_count;
+    const struct draw_adjust *generated = prompt + draw->prompt_count;
+    for (const struct draw_adjust *at = bans; at < generated + draw->generated_count; at++)
+        assert_in_range(at->token, 0, VOCAB - 1);
+    for (uint32_t i = 0; i < draw->prompt_count; i++)
+        is_of_prompt[prompt[i].token] = true;
+    for (uint32_t i = 0; i < draw->generated_count; i++)
+        counts[generated[i].token]++;
+    for (uint32_t i = 0; i < VOCAB; i++)
+        if (is_of_prompt[i] || counts[i] > 0)
+            values[i] = values[i] > 0 ? values[i] / draw->repetition_penalty
+                                      : values[i] * draw->repetition_penalty;
+    for (uint32_t i = 0; i < draw->bias_count; i++)
+        values[biases[i].token] += biases[i].bias;
     for (uint32_t i = 0; i < VOCAB; i++)
         if (counts[i] > 0)
             values[i] -= draw->presence_penalty + draw->frequency_penalty * (float)counts[i];
+    for (uint32_t i = 0; i < draw->ban_count; i++)
+        values[bans[i].token] = -INFINITY;
     for (uint32_t i = 1; i < VOCAB; i++)
         best = values[i] > values[best] ? i : best;
     return best;
@@ -96,6 +110,8 @@ struct bed {
     struct rng rng;
     float logits[ROWS * VOCAB];
     uint32_t generated[STEPS + GUESSES];
+    uint32_t prompt[PROMPT];
+    uint32_t bans[BANS];
     struct engine_sampling sampling[ROWS];
 };
 
@@ -116,6 +132,10 @@ static int setup(void **state)
         bed->logits[i] = (float)rng_below(&bed->rng, 1000) / 100;
     for (uint32_t i = 0; i < STEPS + GUESSES; i++)
         bed->generated[i] = (uint32_t)rng_below(&bed->rng, VOCAB);
+    for (uint32_t i = 0; i < PROMPT; i++)
+        bed->prompt[i] = (uint32_t)rng_below(&bed->rng, VOCAB);
+    for (uint32_t i = 0; i < BANS; i++) /* some twice, and some with a bias, too */
+        bed->bans[i] = (bed->generated[0] + i % 3) % VOCAB;
     fake.calls = fake.draws = fake.changes = 0;
     fake.is_lost = false;
     *state = bed;
@@ -142,6 +162,8 @@ static struct engine_sampling *row_sampling(struct bed *bed, uint32_t row)
         sampling->presence_penalty = 0.3f * (float)row;
         sampling->frequency_penalty = 0.7f;
     }
+    if (row % 3 == 2) /* the same rows have penalties */
+        sampling->repetition_penalty = 1.5F;
     for (uint32_t i = 0; row % 2 == 0 && i < 5; i++)
         sampling->bias[sampling->bias_count++] =
             (struct engine_bias){bed->generated[0] + i < VOCAB ? bed->generated[0] + i : i, 2};
@@ -153,16 +175,23 @@ static struct engine_sampling *row_sampling(struct bed *bed, uint32_t row)
 static void ask_text(struct bed *bed, uint32_t row, uint32_t text, uint64_t serial, uint32_t count,
                      uint32_t guesses)
 {
-    drawer_ask(&bed->drawer, &(struct drawer_ask){.args = {.sampling = row_sampling(bed, text),
-                                                           .choice = 1,
-                                                           .position = row,
-                                                           .generated = bed->generated,
-                                                           .generated_count = count},
-                                                  .text = text,
-                                                  .serial = serial,
-                                                  .sure = count - guesses,
-                                                  .row = row,
-                                                  .kind = DRAW_CHOOSE});
+    drawer_ask(
+        &bed->drawer,
+        &(struct drawer_ask){.args = {.sampling = row_sampling(bed, text),
+                                      .choice = 1,
+                                      .position = row,
+                                      .prompt = bed->prompt,
+                                      .prompt_count = PROMPT,
+                                      .generated = bed->generated,
+                                      .generated_count = count,
+                                      .bans = bed->bans,
+                                      .ban_count = text < BANNED_TEXTS ? BANS : 0,
+                                      .is_banned = text < BANNED_TEXTS && count < BANNED_TOKENS},
+                             .text = text,
+                             .serial = serial,
+                             .sure = count - guesses,
+                             .row = row,
+                             .kind = DRAW_CHOOSE});
 }
 
 static void ask_row(struct bed *bed, uint32_t row)
@@ -225,8 +254,9 @@ static void test_steps(void **state)
         check_tokens(bed);
         steps_of_one += fake.changes - before == penalised;
     }
-    assert_in_range(fake.changes, penalised * STEPS, 3 * penalised * STEPS + 20 * ROWS);
-    assert_in_range(steps_of_one, STEPS - 20, STEPS);
+    assert_in_range(fake.changes, penalised * STEPS,
+                    3 * penalised * STEPS + (20 + PROMPT + BANS) * 2 * ROWS);
+    assert_in_range(steps_of_one, STEPS - 50, STEPS);
     assert_int_equal(fake.calls, STEPS);
 }
 
@@ -259,7 +289,7 @@ static void test_guesses(void **state)
 static void test_little_room(void **state)
 {
     struct bed *bed = *state;
-    bed->drawer.adjusts_max = GENERATED + 5;
+    bed->drawer.adjusts_max = GENERATED + 5 + PROMPT + BANS;
     for (uint32_t pass = 1; pass <= 3; pass++) {
         drawer_begin(&bed->drawer);
         for (uint32_t row = 0; row < ROWS; row++)

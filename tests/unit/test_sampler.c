@@ -44,10 +44,23 @@ static int naive_compare(const void *left, const void *right)
     return a < b ? -1 : 1;
 }
 
+static bool naive_has(const uint32_t *tokens, uint32_t count, uint32_t token)
+{
+    uint32_t i = 0;
+    while (i < count && tokens[i] != token)
+        i++;
+    return i < count;
+}
+
 static void naive_adjust(const struct sampler_args *args, uint32_t vocab, float *values)
 {
     const struct engine_sampling *sampling = args->sampling;
     memcpy(values, args->logits, vocab * sizeof(float));
+    for (uint32_t token = 0; token < vocab && sampling->repetition_penalty > 0; token++)
+        if (naive_has(args->prompt, args->prompt_count, token) ||
+            naive_has(args->generated, args->generated_count, token))
+            values[token] = values[token] > 0 ? values[token] / sampling->repetition_penalty
+                                              : values[token] * sampling->repetition_penalty;
     for (uint32_t i = 0; i < sampling->bias_count; i++)
         values[sampling->bias[i].token] += sampling->bias[i].bias;
     for (uint32_t token = 0; token < vocab; token++) {
@@ -58,6 +71,8 @@ static void naive_adjust(const struct sampler_args *args, uint32_t vocab, float 
             values[token] -=
                 sampling->presence_penalty + sampling->frequency_penalty * (float)times;
         if (args->mask != NULL && (args->mask[token / 32] >> token % 32 & 1) == 0)
+            values[token] = -INFINITY;
+        if (args->is_banned && naive_has(args->bans, args->ban_count, token))
             values[token] = -INFINITY;
     }
 }
@@ -149,6 +164,8 @@ static void random_sampling(struct rng *rng, struct engine_sampling *sampling, u
         sampling->presence_penalty = (float)rng_below(rng, 5) - 2;
         sampling->frequency_penalty = (float)rng_below(rng, 5) - 2;
     }
+    if (rng_below(rng, 2) == 0)
+        sampling->repetition_penalty = (float[]){0, 1, 0.5F, 1.1F, 1.3F, 2}[rng_below(rng, 6)];
     if (rng_below(rng, 3) == 0) {
         sampling->bias_count = 1 + (uint32_t)rng_below(rng, 5);
         for (uint32_t i = 0; i < sampling->bias_count; i++)
@@ -189,9 +206,17 @@ static void check_equals_naive(void)
             struct engine_sampling sampling;
             random_sampling(&rng, &sampling, vocab);
             uint32_t generated[24];
+            uint32_t prompt[40];
+            uint32_t bans[3] = {stats.argmax};
             uint32_t mask[5003 / 32 + 1];
             for (uint32_t i = 0; i < 24; i++)
                 generated[i] = (uint32_t)rng_below(&rng, vocab);
+            for (uint32_t i = 0; i < 40; i++)
+                prompt[i] = (uint32_t)rng_below(&rng, vocab);
+            for (uint32_t i = 1; i < 3; i++)
+                bans[i] = (uint32_t)rng_below(&rng, vocab);
+            /* Where something is left: else no token is right. */
+            const bool is_banned = vocab > 100 && rng_below(&rng, 3) == 0;
             const struct sampler_args args = {
                 .logits = logits,
                 .stats = &stats,
@@ -200,7 +225,12 @@ static void check_equals_naive(void)
                 .position = (uint32_t)rng_below(&rng, 8192),
                 .generated = generated,
                 .generated_count = (uint32_t)rng_below(&rng, 25),
-                .mask = random_mask(&rng, mask, vocab),
+                .prompt = prompt,
+                .prompt_count = (uint32_t)rng_below(&rng, 41),
+                .bans = bans,
+                .ban_count = 3,
+                .is_banned = is_banned,
+                .mask = is_banned ? NULL : random_mask(&rng, mask, vocab),
             };
             uint32_t chosen = sampler_choose(&sampler, &args);
             assert_true(args.mask == NULL || (mask[chosen / 32] >> chosen % 32 & 1) != 0);

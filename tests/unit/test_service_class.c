@@ -37,7 +37,7 @@ static void test_the_words(void **state)
 static void test_other_words_change_nothing(void **state)
 {
     (void)state;
-    static const char *const others[] = {"", "Realtime", "realtim", "realtime ", "auto", "scale"};
+    static const char *const others[] = {"", "Realtime", "realtim", "realtime ", "auto", "scales"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         enum service_class found = SERVICE_CLASS_BATCH;
         assert_false(service_class_from_name(slice_of(others[i]), &found));
@@ -47,6 +47,12 @@ static void test_other_words_change_nothing(void **state)
     enum service_class found = SERVICE_CLASS_BATCH;
     assert_false(service_class_from_name(SLICE("priority"), &found)); /* a tier is no name */
     assert_false(service_class_from_tier(SLICE("realtime"), &found));
+    assert_true(service_class_from_tier(SLICE("fast"), &found));
+    assert_int_equal(found, SERVICE_CLASS_REALTIME);
+    assert_true(service_class_from_tier(SLICE("scale"), &found));
+    assert_int_equal(found, SERVICE_CLASS_STANDARD);
+    assert_true(service_class_from_tier(SLICE("standard_only"), &found));
+    assert_int_equal(found, SERVICE_CLASS_STANDARD);
 }
 
 static void test_lower_ends_at_the_least_urgent(void **state)

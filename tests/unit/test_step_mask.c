@@ -67,6 +67,12 @@ static void request_make(uint32_t index)
     asked->sampling.seed = index;
     asked->sampling.temperature = below(2) == 0 ? 0.0f : 1.0f;
     asked->sampling.top_p = below(2) == 0 ? 1.0f : 0.9f;
+    asked->sampling.repetition_penalty = below(3) == 0 ? 1.3f : 1;
+    asked->tokens_min = below(3) == 0 ? below(asked->tokens_max + 1) : 0;
+    asked->stop_token_count = below(3) == 0;
+    asked->stop_tokens[0] = '3';
+    asked->limits_reasoning = below(4) == 0;
+    asked->reasoning_max = below(10);
     if (index % 3 == 0)
         return;
     const uint32_t source = below(sizeof sources / sizeof sources[0]);

@@ -125,7 +125,7 @@ static void test_the_work_of_drawing_is_shown(void **state)
     double last = -1;
     for (uint32_t i = 0; i < WAYS; i++) {
         const bool has_logprobs = i == 0;
-        double work = sampler_work(&ways[i], 0, has_logprobs ? 3 : 0);
+        double work = sampler_work(&ways[i], 1, 0, has_logprobs ? 3 : 0);
         assert_true(work != last);
         last = work;
         (void)submit_drawn(&ways[i], has_logprobs);
@@ -139,7 +139,7 @@ static void test_the_work_of_drawing_is_shown(void **state)
         const struct sequence_table *table = &world->step.sequences;
         assert_int_equal(table->order_count, 1);
         uint32_t generated = sequence_generated(&table->slots[table->order[0]]);
-        work = sampler_work(&ways[i], generated, has_logprobs ? 3 : 0);
+        work = sampler_work(&ways[i], 1, generated, has_logprobs ? 3 : 0);
         assert_true(work > 0 && world->step.view_running[0].draw_work == work);
         step_world_run(world);
     }

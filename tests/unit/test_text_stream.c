@@ -138,6 +138,24 @@ static void stop_strings_have_limits(void **state)
     assert_int_equal(text_stream_init(&stream, stops, 1), STATUS_INVALID);
 }
 
+static void stop_strings_may_be_passed_over(void **state)
+{
+    (void)state;
+    const char *const stops[] = {"aba", "x"};
+    begin(stops, 2);
+    stream.passes_stops = true;
+    expect_push("ab", "");
+    expect_push("a", "ab"); /* one is complete; the next may begin at its end */
+    expect_push("x", "ax");
+    expect_push("a", "");
+    stream.passes_stops = false;
+    expect_push("b", "");
+    assert_false(text_stream_is_stopped(&stream));
+    expect_push("a!", ""); /* it began before, and ends now */
+    assert_true(text_stream_is_stopped(&stream));
+    expect_flush("");
+}
+
 /* The worst that can be held back and shown at once fits. */
 static void the_largest_token_fits(void **state)
 {
@@ -300,6 +318,7 @@ int main(void)
         cmocka_unit_test(the_replacement_at_the_end_may_stop),
         cmocka_unit_test(control_tokens_show_nothing),
         cmocka_unit_test(stop_strings_have_limits),
+        cmocka_unit_test(stop_strings_may_be_passed_over),
         cmocka_unit_test(the_largest_token_fits),
         cmocka_unit_test(any_cut_shows_the_same_text),
     };

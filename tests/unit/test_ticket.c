@@ -101,6 +101,12 @@ static void test_ranges(void **state)
     CASE(asked.sampling.min_p = -1, STATUS_OUT_OF_RANGE, "min_p");
     CASE(asked.sampling.presence_penalty = 2.5f, STATUS_OUT_OF_RANGE, "presence_penalty");
     CASE(asked.sampling.frequency_penalty = -2.5f, STATUS_OUT_OF_RANGE, "frequency_penalty");
+    CASE(asked.sampling.repetition_penalty = 2, STATUS_OK, "");
+    CASE(asked.sampling.repetition_penalty = 2.1f, STATUS_OUT_OF_RANGE, "repetition_penalty");
+    CASE(asked.sampling.repetition_penalty = -1, STATUS_OUT_OF_RANGE, "repetition_penalty");
+    CASE(asked.tokens_min = asked.tokens_max, STATUS_OK, "");
+    CASE(asked.tokens_min = asked.tokens_max + 1, STATUS_OUT_OF_RANGE, "min_tokens");
+    CASE((asked.tokens_max = 0, asked.tokens_min = UINT32_MAX), STATUS_OUT_OF_RANGE, "min_tokens");
     CASE(asked.top_logprobs = LIMIT_LOGPROBS, STATUS_OK, "");
     CASE(asked.top_logprobs = LIMIT_LOGPROBS + 1, STATUS_OUT_OF_RANGE, "top_logprobs");
     CASE((asked.stop_count = 1, asked.stop[0] = SLICE("")), STATUS_OUT_OF_RANGE, "stop");

@@ -43,15 +43,19 @@ static enum status read_name(const struct json_scan_field *field)
     return STATUS_OK;
 }
 
-/* "auto" and "default" mean the tenant's default class. The engine refuses unknown words. */
+/* "auto", "default" and its other names mean the tenant's default class. The engine refuses unknown
+ * words. */
 static void read_tier(struct json_value value, struct edge_body *out)
 {
     char tier[32]; /* longer than any tier, so a word that is cut matches none */
     if (!json_scan_is_string(value))
         return;
     json_scan_unescape(value, tier, sizeof tier);
-    out->names_tier = strcmp(tier, service_class_tier(SERVICE_CLASS_STANDARD)) != 0 &&
-                      service_class_from_tier(slice_of(tier), &out->tier);
+    enum service_class wanted = SERVICE_CLASS_STANDARD;
+    out->names_tier =
+        service_class_from_tier(slice_of(tier), &wanted) && wanted != SERVICE_CLASS_STANDARD;
+    if (out->names_tier)
+        out->tier = wanted;
 }
 
 static enum status read_priority(struct json_value value, struct edge_body *out)

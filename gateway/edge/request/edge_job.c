@@ -679,6 +679,7 @@ static void job_head(void *context, const struct http1_head *head)
     } else if (job->is_generation && code == 200 && is_sse) {
         job->is_accepted = true;
         loop_timer_disarm(job->client_timer);
+        http_add_header(job->request, "x-banyan-unconstrained", head->unconstrained);
         if (job->body.is_stream && job->request != NULL && !job->is_cancelled &&
             !http_is_answered(job->request))
             head_begin_stream(job);
@@ -995,8 +996,7 @@ static void job_gone(void *context, bool is_early)
 
 static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_stand, job_final};
 
-/* Makes a job and reserves from its limits. On a failure `refused` has the limits' refusal, if that
- * is the cause. */
+/* Makes a job and reserves from its limits. `refused` has the limits' refusal, if that is why. */
 static enum status start_create(struct edge_job **out, const struct edge_job_options *options,
                                 struct edge_quota *refused)
 {

@@ -115,6 +115,7 @@ static inline int __popc(uint32_t bits)
 }
 
 uint32_t atomicAdd(uint32_t *at, uint32_t value);
+uint32_t atomicOr(uint32_t *at, uint32_t value);
 
 static inline float __uint_as_float(uint32_t bits)
 {

@@ -272,6 +272,15 @@ uint32_t atomicAdd(uint32_t *at, uint32_t value)
     return old;
 }
 
+uint32_t atomicOr(uint32_t *at, uint32_t value)
+{
+    const uint32_t old = *at;
+    if (simt_race_add != nullptr)
+        simt_race_add(at, sizeof *at);
+    *at |= value;
+    return old;
+}
+
 struct simt_who simt_who_runs()
 {
     return {simt.launches,
