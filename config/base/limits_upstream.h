@@ -13,6 +13,8 @@
  * in one piece is some 100 KiB. */
 #define LIMIT_UPSTREAM_EVENT_BYTES (1024 * 1024)
 /* Answers of a server to questions at start: lists of models, settings with a chat template. */
+/* Tokens of a choice that one event may tell. A server that speculates tells some ten. */
+#define LIMIT_UPSTREAM_EVENT_TOKENS 256
 #define LIMIT_UPSTREAM_PROBE_BYTES (4 * 1024 * 1024)
 /* Requests that are sent to a server at a time: as many as the face admits. */
 #define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
@@ -33,5 +35,5 @@
  * at most. */
 #define LIMIT_UPSTREAM_GHOST_MS     100
 #define LIMIT_UPSTREAM_GHOST_MS_MAX 2000
-/* A ghost that is older than this is logged: the server may not notice that clients leave. */
-#define LIMIT_UPSTREAM_GHOST_LOG_MS 60000
+/* Ghosts are forgotten when the first of them is older than this. */
+#define LIMIT_UPSTREAM_GHOST_MOST_MS 60000

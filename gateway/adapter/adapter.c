@@ -181,7 +181,8 @@ static void next_piece(const struct item *item, struct source_event *out)
     const struct adapter_piece *piece = item->piece;
     struct engine_event *event = &out->engine;
     event->text_offset = item->text_offset;
-    out->is_bare = piece == NULL;
+    out->has_id = piece != NULL && piece->has_id;
+    out->has_logprob = piece != NULL && piece->has_logprob;
     if (piece == NULL)
         return;
     event->token = piece->id;
@@ -432,7 +433,7 @@ static void on_part(void *context, const struct adapter_part *part)
         choice->characters += characters_of(part->piece->bytes);
     }
     choice->outstanding++;
-    choice->waiting_bytes += part->text.length;
+    choice->waiting_bytes += part->text.length + (item->piece != NULL ? item->piece->used : 0);
     if ((choice->outstanding >= LIMIT_UNDELIVERED_TOKENS ||
          choice->waiting_bytes >= LIMIT_UPSTREAM_EVENT_BYTES) &&
         !choice->is_paused && choice->exchange != NULL) {
@@ -632,7 +633,11 @@ static enum status adapter_submit(struct source *source, const struct engine_req
     TRY(adapter_body_check(adapter->facts.kind, from, adapter->accepts_shared));
     if (from->is_published)
         FAIL(STATUS_UNSUPPORTED, "The engine of this model keeps no published prompts.");
+    /* The gauge may count other callers of the server. So one tenant that leaves many requests does
+     * not take the whole window from the others. */
     uint32_t running = adapter_ghosts_count(adapter->ghosts);
+    if (running > adapter->requests_max / 2)
+        running = adapter->requests_max / 2;
     bool has_own = false; /* earlier prompts of this request: it runs whole, or not at all */
     for (const struct request *one = adapter->requests; one != NULL; one = one->next) {
         running += one->live;

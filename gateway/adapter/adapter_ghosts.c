@@ -18,17 +18,13 @@ struct adapter_ghosts {
     uint32_t running_before; /* our requests when the question was sent */
     uint32_t again_ms;
     int64_t since_us; /* when the first of them was cut */
-    int64_t last_us;  /* when the last of them was cut */
-    bool is_logged;
-    bool is_mute; /* the server has no gauge at that path: it is not asked again */
+    bool is_mute;     /* the server has no gauge at that path: it is not asked again */
 };
 
 static void set_count(struct adapter_ghosts *ghosts, uint32_t count)
 {
     ghosts->count = count;
     metric_set(ghosts->options.gauge, count);
-    if (count == 0)
-        ghosts->is_logged = false;
 }
 
 static void ask_later(struct adapter_ghosts *ghosts)
@@ -51,18 +47,15 @@ static void take_gauge(struct adapter_ghosts *ghosts, uint32_t gauge)
         set_count(ghosts, surplus);
 }
 
-static void log_old(struct adapter_ghosts *ghosts)
+static void forget_old(struct adapter_ghosts *ghosts)
 {
     const int64_t now_us = loop_now_us(ghosts->options.loop);
-    if (!ghosts->is_logged &&
-        now_us - ghosts->since_us > LIMIT_UPSTREAM_GHOST_LOG_MS * INT64_C(1000)) {
-        ghosts->is_logged = true;
-        LOG(LOG_WARN, "upstream_ghosts", LOG_NUMBER("requests", ghosts->count),
-            LOG_NUMBER("seconds", (now_us - ghosts->since_us) / 1000000));
-    }
-    /* Nothing is computed for longer than this: the gauge shows other callers of the server. */
-    if (now_us - ghosts->last_us > LIMIT_UPSTREAM_HEAD_MS * INT64_C(1000))
-        set_count(ghosts, 0);
+    if (now_us - ghosts->since_us <= LIMIT_UPSTREAM_GHOST_MOST_MS * INT64_C(1000))
+        return;
+    /* The gauge shows other callers of the server, or the server does not notice who leaves. */
+    LOG(LOG_WARN, "upstream_ghosts", LOG_NUMBER("requests", ghosts->count),
+        LOG_NUMBER("seconds", (now_us - ghosts->since_us) / 1000000));
+    set_count(ghosts, 0);
 }
 
 static void on_head(void *context, const struct http1_head *head)
@@ -98,7 +91,7 @@ static void on_ended(void *context, enum status status)
     buffer_clear(&ghosts->answer);
     loop_timer_disarm(ghosts->timer);
     if (ghosts->count > 0)
-        log_old(ghosts);
+        forget_old(ghosts);
     if (ghosts->count > 0)
         ask_later(ghosts);
 }
@@ -164,11 +157,13 @@ void adapter_ghosts_add(struct adapter_ghosts *ghosts)
         return;
     if (ghosts->count == 0)
         ghosts->since_us = now_us;
-    ghosts->last_us = now_us;
     set_count(ghosts, ghosts->count + 1);
+    /* With others before it a question is under way or planned. Were it put off each time, frequent
+     * cuts would put it off for ever. */
+    if (ghosts->count > 1 || ghosts->exchange != NULL)
+        return;
     ghosts->again_ms = LIMIT_UPSTREAM_GHOST_MS;
-    if (ghosts->exchange == NULL) /* else the answer sees it, or asks again */
-        ask_later(ghosts);
+    ask_later(ghosts);
 }
 
 uint32_t adapter_ghosts_count(const struct adapter_ghosts *ghosts)

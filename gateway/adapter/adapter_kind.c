@@ -80,7 +80,7 @@ static bool series_value(struct slice line, const char *name, double *out)
     number[line.length - at] = '\0';
     char *end = NULL;
     *out = strtod(number, &end);
-    return end != number + 1 && isfinite(*out);
+    return end != number && isfinite(*out);
 }
 
 bool adapter_kind_series(struct slice text, const char *name, uint32_t *out)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "config/base/limits_upstream.h"
+
 static enum status read_logprob(const json_t *value, float *out)
 {
     if (!json_is_number(value))
@@ -95,6 +97,9 @@ enum status adapter_pieces_find(struct adapter_pieces *out, const json_t *choice
     if (entries > 0 && ids > 0 && entries != ids)
         FAIL(STATUS_PROTOCOL, "the engine's token ids and log-probabilities do not match");
     out->count = entries > 0 ? entries : ids;
+    if (out->count > LIMIT_UPSTREAM_EVENT_TOKENS)
+        FAIL(STATUS_PROTOCOL, "the engine tells more than %d tokens in one event",
+             LIMIT_UPSTREAM_EVENT_TOKENS);
     return STATUS_OK;
 }
 
@@ -103,6 +108,7 @@ enum status adapter_pieces_next(struct adapter_pieces *pieces, struct adapter_pi
     ASSERT(pieces->at < pieces->count);
     out->has_id = out->has_logprob = false;
     out->id = 0;
+    out->logprob = 0;
     out->bytes = (struct slice){0};
     out->top_count = 0;
     out->used = 0;

@@ -49,7 +49,7 @@ struct adapter_pieces {
 };
 
 /* Finds the pieces of a choice; there may be none. PROTOCOL when there are not as many ids as
- * log-probabilities. */
+ * log-probabilities, or more than LIMIT_UPSTREAM_EVENT_TOKENS. */
 enum status adapter_pieces_find(struct adapter_pieces *out, const json_t *choice);
 /* Reads the next piece, which exists (`at` < `count`). PROTOCOL when it is malformed. */
 enum status adapter_pieces_next(struct adapter_pieces *pieces, struct adapter_piece *out);

@@ -14,12 +14,11 @@ static bool sglang_gauge(struct slice answer, uint32_t *out)
     const json_t *sums = json_object_get(root, "aggregate");
     const json_t *running = json_object_get(sums, "total_running_reqs");
     const json_t *waiting = json_object_get(sums, "total_waiting_reqs");
-    const json_int_t sum = json_integer_value(running) + json_integer_value(waiting);
     const bool is_sound =
         json_is_integer(running) && json_is_integer(waiting) && json_integer_value(running) >= 0 &&
         json_integer_value(running) <= LIMIT_CONTEXT && json_integer_value(waiting) >= 0 &&
         json_integer_value(waiting) <= LIMIT_CONTEXT;
-    *out = is_sound ? (uint32_t)sum : 0;
+    *out = is_sound ? (uint32_t)(json_integer_value(running) + json_integer_value(waiting)) : 0;
     json_decref(root);
     return is_sound;
 }
@@ -34,8 +33,11 @@ static void sglang_counts(const json_t *frame, struct adapter_counts *out)
         out->reasoning = json_integer_value(reasoning);
 }
 
+/* It takes a salt, but versions before 2026-04 did not hand it to their cache
+ * (sgl-project/sglang#23300), and an external cache never sees it (sgl-project/sglang#37160). A
+ * server does not tell whether it does, so its tenants are taken to share the cache. */
 const struct adapter_kind adapter_sglang = {.name = "sglang",
-                                            .isolation = ADAPTER_SALTED,
+                                            .isolation = ADAPTER_SHARED,
                                             .path = "/get_server_info",
                                             .honours = list_honours,
                                             .fixed = list_fixed,

@@ -311,11 +311,11 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
         buffer_append_slice(&choice->text, event->text);
     if (event->kind == ENGINE_EVENT_CHOICE_END)
         return;
-    if (head->want_logprobs && !from->is_bare && head->dialect == ASK_CHAT)
+    if (head->want_logprobs && from->has_logprob && head->dialect == ASK_CHAT)
         add_chat_logprobs(choice, from);
-    if (head->want_logprobs && !from->is_bare && head->dialect == ASK_TEXT)
+    if (head->want_logprobs && from->has_logprob && head->dialect == ASK_TEXT)
         add_text_logprobs(choice, from);
-    if (head->want_token_ids && !from->is_bare && event->kind == ENGINE_EVENT_TOKEN) {
+    if (head->want_token_ids && from->has_id && event->kind == ENGINE_EVENT_TOKEN) {
         append_comma(&choice->token_ids);
         buffer_printf(&choice->token_ids, "%u", event->token);
     }

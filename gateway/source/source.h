@@ -27,9 +27,10 @@ enum source_channel {
 /* An event of a request: what the engine says, and what only a source knows. */
 struct source_event {
     struct engine_event engine;
-    /* PROMPT and TOKEN events: the source knows neither the token nor its log-probability, or this
-     * is a part of the text of a token that has been told. */
-    bool is_bare;
+    /* PROMPT and TOKEN events: whether the source knows the token's id, and its log-probability.
+     * It says neither of a further part of the text of a token that has been told. */
+    bool has_id;
+    bool has_logprob;
     /* PROMPT and TOKEN events: the bytes of `engine.token` and of `engine.top`, as the model's
      * token list has them. */
     struct slice bytes;

@@ -53,7 +53,7 @@ static bool source_fleet_next(struct source *source, struct source_event *out)
     out->channel = SOURCE_WHOLE;
     out->call = 0;
     out->is_estimated = false;
-    out->is_bare = false;
+    out->has_id = out->has_logprob = true;
     out->bytes = (struct slice){0};
     if (event->kind != ENGINE_EVENT_TOKEN && event->kind != ENGINE_EVENT_PROMPT)
         return true;

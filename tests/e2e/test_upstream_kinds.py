@@ -97,7 +97,7 @@ class Player:
 
 def start(kind, folder, *options):
     player = Player(kind)
-    shared = () if kind in ("vllm", "sglang", "trtllm") else ("--upstream-shared-cache",)
+    shared = () if kind in ("vllm", "trtllm") else ("--upstream-shared-cache",)
     server = Server(folder / "data", "--upstream", player.url, *shared, *options, model=None)
     return player, server
 
