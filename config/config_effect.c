@@ -8,7 +8,9 @@
 /* The options of these groups that concern a foreign server, or every process of an engine. */
 static bool is_of_both(const char *name)
 {
-    static const char *const names[] = {"model", "model_name", "socket", "upstream"};
+    static const char *const names[] = {"model",        "model_name",     "socket",
+                                        "upstream",     "hang_timeout_s", "engine_idle_timeout_s",
+                                        "replay_wait_s"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)
             return true;

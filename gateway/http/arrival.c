@@ -7,6 +7,7 @@
 #include "config/base/limits.h"
 #include "gateway/http/address_table.h"
 #include "gateway/http/door_metrics.h"
+#include "gateway/http/h2o_compat_http2.h"
 #include "gateway/http/request_h2o.h"
 
 enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024, ANSWER_BYTES = 4096 };
@@ -370,6 +371,15 @@ void arrival_h1_next(struct request_connection *connection, size_t skip)
 
 /* --- the hook -------------------------------------------------------------------------------- */
 
+/* Whether libh2o still has the held connection: it is then the last one of its list (h2_turns). One
+ * that libh2o freed is not read, so its address alone is used. */
+static bool is_held_alive(const struct request_connection *connection)
+{
+    const h2o_http2_conn_t *conn = connection->socket->data;
+    return connection->arriving.is_h2_held &&
+           connection->arrival->turns.h2o->http2._conns.prev == &conn->_conns;
+}
+
 void arrival_read(struct request_connection *connection, h2o_socket_cb reader, const char *error)
 {
     struct arrival *arrival = connection->arrival;
@@ -381,7 +391,7 @@ void arrival_read(struct request_connection *connection, h2o_socket_cb reader, c
         return;
     arrival->reading = NULL;
     /* The request is whole, or the connection ends. */
-    if (!h2o_socket_is_reading(socket) && !in->is_h2_held)
+    if (!h2o_socket_is_reading(socket) && !is_held_alive(connection))
         return;
     fit_encrypted(socket);
     if (in->is_http2) {

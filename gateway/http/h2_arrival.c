@@ -451,7 +451,9 @@ static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t len
     struct arrival_input *in = &connection->arriving;
     struct frame_head frame;
     bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
-    if (is_whole && !h2_turns_admit(conn))
+    /* A reset is cheap, and if it waited, the request before it would begin. */
+    bool is_reset = is_whole && frame.type == H2O_HTTP2_FRAME_TYPE_RST_STREAM;
+    if (is_whole && !is_reset && !h2_turns_admit(conn))
         return H2O_HTTP2_ERROR_INCOMPLETE;
     if (is_whole && head_has_too_many(conn, &frame, bytes)) {
         *error = "the head has too many fields";

@@ -25,7 +25,8 @@
 struct arrival;
 
 /* Whether the connection's next frame may be read in this turn. If not, the connection is held, and
- * libh2o must be told that the frame is incomplete. Call it while libh2o reads the connection. */
+ * libh2o must be told that the frame is incomplete. Call it while libh2o reads the connection, and
+ * not for RST_STREAM. */
 bool h2_turns_admit(h2o_http2_conn_t *conn);
 /* Counts a frame with so many fields of a head; `begins_head` is set for HEADERS. */
 void h2_turns_spend(const h2o_http2_conn_t *conn, uint32_t fields, bool begins_head);

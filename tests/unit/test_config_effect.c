@@ -40,10 +40,12 @@ static void test_flags_are_refused(void **state)
                            without, sizeof without),
                      STATUS_INVALID);
     assert_non_null(strstr(status_note()->message, "--upstream-kind has no effect without"));
-    assert_int_equal(check(ARGUMENTS("--upstream", "http://127.0.0.1:1", "--upstream-kind", "vllm",
-                                     "--model-name", "m", "--socket", "s", "--data-dir", "d"),
-                           NOTHING, without, sizeof without),
-                     STATUS_OK);
+    assert_int_equal(
+        check(ARGUMENTS("--upstream", "http://127.0.0.1:1", "--upstream-kind", "vllm",
+                        "--model-name", "m", "--socket", "s", "--data-dir", "d", "--hang-timeout-s",
+                        "60", "--engine-idle-timeout-s", "60", "--replay-wait-s", "1"),
+              NOTHING, without, sizeof without),
+        STATUS_OK);
 }
 
 /* A file and an environment may be shared by several servers. */
