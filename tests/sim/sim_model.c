@@ -202,6 +202,14 @@ const struct model_config *model_config(const struct model *model)
     return &model->config;
 }
 
+/* No request of the simulation asks for embeddings. */
+const float *model_states(const struct model *model)
+{
+    (void)model;
+    ASSERT(false);
+    return NULL;
+}
+
 static bool forward_is_last(const struct model_batch *batch, uint32_t row)
 {
     return row + 1 == batch->rows || batch->kv.sequence[row + 1] != batch->kv.sequence[row];
