@@ -58,6 +58,8 @@ struct engine {
     int64_t created_wall_s;
     uint32_t context;
     enum engine_pooling pooling;
+    bool has_unit_vectors;
+    bool is_encoder;
     pthread_t thread;
     bool has_thread;
     struct answer_model answer;
@@ -276,6 +278,28 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                   : rank_lead_open(&engine->lead, options->ranks, &setup);
 }
 
+/* A text of an encoder is computed in one step, and all its rows may be wanted. Behind it the
+ * scheduler keeps room for one token, which is none of the model's. */
+static enum status open_encoder(struct engine *engine, const struct engine_options *options,
+                                const struct model_config *config, uint32_t *logit_rows_max)
+{
+    engine->is_encoder = model_config_is_encoder(config);
+    TRY(engine_pooling_check(engine->pooling, engine->is_encoder));
+    TRY(engine_pooling_normalises(&engine->has_unit_vectors, &engine->source));
+    if (!engine->is_encoder)
+        return STATUS_OK;
+    if (options->rows_max < engine->context)
+        FAIL(STATUS_OUT_OF_RANGE,
+             "--batch-rows is %u: a text of %u tokens is computed in one step; give more rows, or "
+             "a smaller --context",
+             options->rows_max, engine->context);
+    if (options->speculation != ENGINE_SPECULATION_OFF)
+        FAIL(STATUS_UNSUPPORTED, "an encoder generates nothing: --speculation is not supported");
+    *logit_rows_max = options->rows_max;
+    engine->context++;
+    return STATUS_OK;
+}
+
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
@@ -301,6 +325,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens was asked for; the model has %u",
              options->context, config.context);
     engine->context = options->context > 0 ? options->context : config.context;
+    TRY(open_encoder(engine, options, &config, &logit_rows_max));
     if (engine->context < 2)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
     TRY(open_exit(options, &config));
@@ -323,7 +348,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(open_lead(engine, options, &kernels_options, kv_type, weights, logit_rows_max));
     const struct model_options model_options = {.rows_max = options->rows_max,
                                                 .logit_rows_max = logit_rows_max,
-                                                .context = engine->context,
+                                                .context = engine->context - engine->is_encoder,
                                                 .weights = weights,
                                                 .has_states =
                                                     engine->pooling != ENGINE_POOLING_NONE};
@@ -440,12 +465,15 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .acceptance = options->acceptance,
         .draft_model = engine->draft_model,
         .draft_layers = options->draft_layers,
-        .no_prefix_cache = options->no_prefix_cache,
+        /* What an encoder has of a token depends on those behind it. */
+        .no_prefix_cache = options->no_prefix_cache || engine->is_encoder,
         .kv_host_bytes = options->kv_host_bytes / ranks_count(options->ranks),
         .exchange_pages = kernels_is_device(engine->kernels) ? EXCHANGE_PAGES : 0,
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
         .pooling = engine->pooling,
+        .is_encoder = engine->is_encoder,
+        .has_unit_vectors = engine->has_unit_vectors,
     };
     enum status status = open_encode(engine, &step_options);
     open_reasoning(engine, &step_options);
@@ -569,6 +597,8 @@ enum status engine_open(struct engine **out, const struct engine_options *option
         logit_rows_max = options->rows_max;
     TRY_OUT(open_model(engine, options, logit_rows_max));
     TRY_OUT(open_draft_model(engine, options));
+    if (engine->is_encoder)
+        logit_rows_max = options->rows_max;
     TRY_OUT(open_step(engine, options, logit_rows_max));
     TRY_OUT(open_ranks(engine, options));
     open_metrics(engine, options);
@@ -626,7 +656,7 @@ void engine_info(const struct engine *engine, struct engine_info *out)
 {
     *out = (struct engine_info){
         .model_name = engine->model_name,
-        .context = engine->context,
+        .context = engine->context - engine->is_encoder,
         .vocab = vocab_size(engine->vocab),
         .isa = kernels_isa(engine->kernels),
         .threads = kernels_threads(engine->kernels),
@@ -764,6 +794,9 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     const struct engine_request *asked = &ticket->asked;
     uint32_t vocab = vocab_size(engine->vocab);
     TRY(ticket_check_asked(ticket, vocab));
+    if (engine->is_encoder && asked->pooling == ENGINE_POOLING_NONE)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "model",
+                   "This model gives embeddings alone: use /v1/embeddings.");
     if (asked->pooling != ENGINE_POOLING_NONE && asked->pooling != engine->pooling)
         FAIL_PARAM(STATUS_UNSUPPORTED, "model", "the model gives no embeddings of this kind");
     if (asked->constraint.is_set)

@@ -18,13 +18,16 @@ extern "C" {
 struct kernels;
 struct weight;
 
-/* out[r] = scale × row tokens[r] of the embedding table, as float32. */
+/* out[r] = scale × row tokens[r] of the embedding table, as float32, and the vector of the row's
+ * position, if the model has such. */
 struct embed_args {
     const struct weight *table; /* rows = vocabulary, cols = width */
     const uint32_t *tokens;     /* [rows] */
     uint32_t rows;
-    float *out;  /* [rows][table->cols] */
-    float scale; /* 0: 1 */
+    float *out;                /* [rows][table->cols] */
+    float scale;               /* 0: 1 */
+    const float *added;        /* [positions][table->cols]; NULL: none. Not on a device */
+    const uint32_t *positions; /* [rows] of `added` */
 };
 void kernels_embed(struct kernels *kernels, const struct embed_args *args);
 

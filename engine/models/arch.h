@@ -47,6 +47,10 @@ enum arch_feature {
     ARCH_NORMALISED = 1 << 26,       /* the weights of a row's experts are made to sum to 1 */
     ARCH_YARN_NOT_ROUNDED = 1 << 27, /* the range in which YaRN blends is used as computed */
     ARCH_NORM_OFFSET = 1 << 28,      /* weights of norms in Hugging Face files lack the 1 */
+    /* Each row attends to all tokens of its text, positions and types of tokens are learned
+     * vectors, and there is no output layer. */
+    ARCH_ENCODER = 1 << 29,
+    ARCH_SUM_NORMS = 1 << 30, /* what a part of a layer has been added to is normed */
 };
 
 struct arch {

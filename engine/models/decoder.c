@@ -37,6 +37,9 @@ struct decoder {
     uint32_t *wanted_sequence; /* [logit_rows_max] */
     uint32_t *wanted_position; /* [logit_rows_max] */
     uint32_t *wanted_open;     /* [logit_rows_max] open groups, if the KV type has such */
+
+    /* Of an encoder: [rows_max] the last position of each row's text, up to which the row sees. */
+    uint32_t *ends;
 };
 
 static bool decoder_has(const struct model *model, uint32_t feature)
@@ -86,6 +89,15 @@ static enum status open_wanted(struct model *model)
     return STATUS_OK;
 }
 
+/* There are states alone, and no logits. */
+static enum status open_encoder(struct model *model)
+{
+    model->decoder->ends = mem_zalloc(model->rows_max, sizeof *model->decoder->ends);
+    if (model->decoder->ends == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows", model->rows_max);
+    return model_arch_buffer(model, model->logit_rows_max, model->config.width, &model->states);
+}
+
 static enum status open_buffers(struct model *model)
 {
     struct decoder *decoder = model->decoder;
@@ -111,6 +123,8 @@ static enum status open_buffers(struct model *model)
     if (model->share.count > 1)
         TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
                               &decoder->logits_part));
+    if (decoder_has(model, ARCH_ENCODER))
+        return open_encoder(model);
     if (model->has_states)
         TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &model->states));
     return model_arch_buffer(model, model->logit_rows_max, config->vocab, &model->logits);
@@ -143,6 +157,7 @@ void decoder_close(struct model *model)
     mem_free(decoder->wanted_sequence);
     mem_free(decoder->wanted_position);
     mem_free(decoder->wanted_open);
+    mem_free(decoder->ends);
     mem_free(decoder);
     model->decoder = NULL;
 }
@@ -340,7 +355,8 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     struct model_batch wanted = *batch;
     for (uint32_t i = 0; i < batch->logit_rows; i++) {
         decoder->wanted_sequence[i] = batch->kv.sequence[batch->logit_row[i]];
-        decoder->wanted_position[i] = batch->kv.position[batch->logit_row[i]];
+        decoder->wanted_position[i] =
+            (decoder->ends != NULL ? decoder->ends : batch->kv.position)[batch->logit_row[i]];
         if (batch->kv.open != NULL)
             decoder->wanted_open[i] = batch->kv.open_of[batch->logit_row[i]];
     }
@@ -358,6 +374,22 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     }
     forward_wanted_queries(model, index, wanted.rows);
     return wanted;
+}
+
+/* Norms what a part of a layer was added to, into `to`. */
+static void forward_sum_norm(struct model *model, const float *weight, const float *bias, float *to,
+                             uint32_t rows)
+{
+    if (weight == NULL)
+        return;
+    kernels_norm(model->kernels, &(struct norm_args){.x = model->decoder->now_x,
+                                                     .weight = weight,
+                                                     .y = to,
+                                                     .rows = rows,
+                                                     .cols = model->config.width,
+                                                     .epsilon = model->config.norm_epsilon,
+                                                     .kind = NORM_LAYER,
+                                                     .bias = bias});
 }
 
 static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index,
@@ -382,6 +414,8 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .softcap = config->attention_softcap});
     forward_linear_add(model, decoder->attended, &layer->attn_output, layer->attn_output_bias,
                        layer->attn_post_norm, batch->rows);
+    forward_sum_norm(model, layer->attn_sum_norm, layer->attn_sum_norm_bias, decoder->now_x,
+                     batch->rows);
 }
 
 static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
@@ -404,6 +438,10 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
     kernels_linear(model->kernels, &args);
     forward_linear_add(model, decoder->hidden, &layer->down, layer->down_bias, layer->ffn_post_norm,
                        rows);
+    /* Nothing follows the last layer of an encoder. */
+    const bool is_last = decoder->ends != NULL && index + 1 == model->config.layers;
+    forward_sum_norm(model, layer->ffn_sum_norm, layer->ffn_sum_norm_bias,
+                     is_last ? model->states : decoder->now_x, rows);
 }
 
 /* The feed-forward of the experts that the router chooses for each row. */
@@ -512,7 +550,11 @@ static void forward_begin(struct model *model, const struct model_batch *batch)
                                                        .tokens = batch->tokens,
                                                        .rows = batch->rows,
                                                        .out = decoder->x,
-                                                       .scale = model->config.embed_scale});
+                                                       .scale = model->config.embed_scale,
+                                                       .added = decoder->weights.positions,
+                                                       .positions = batch->kv.position});
+    forward_sum_norm(model, decoder->weights.embed_norm, decoder->weights.embed_norm_bias,
+                     decoder->x, batch->rows);
     for (uint32_t i = 0; i < MODEL_KINDS; i++) {
         decoder->now_tables[i] = decoder->rope_tables[i];
         if (decoder->rope_tables[i] == NULL)
@@ -527,11 +569,25 @@ static void forward_begin(struct model *model, const struct model_batch *batch)
     }
 }
 
+/* The rows of a text stand together and are all there, so the last one has its last position. */
+static void forward_ends(struct decoder *decoder, const struct model_batch *batch)
+{
+    for (uint32_t r = batch->rows; r-- > 0;) {
+        const bool is_last =
+            r + 1 == batch->rows || batch->kv.sequence[r] != batch->kv.sequence[r + 1];
+        decoder->ends[r] = is_last ? batch->kv.position[r] : decoder->ends[r + 1];
+    }
+}
+
 void decoder_forward(struct model *model, const struct model_batch *batch)
 {
     struct model_batch rest = *batch; /* the rows that are computed after K and V */
     const uint32_t layers = batch->layers > 0 ? batch->layers : model->config.layers;
     forward_begin(model, batch);
+    if (model->decoder->ends != NULL) {
+        forward_ends(model->decoder, batch);
+        rest.kv.position = model->decoder->ends;
+    }
     for (uint32_t i = 0; i < layers; i++) {
         pulse_beat(model->pulse, model->pulse_place);
         const bool is_whole = i + 1 < layers || forward_wants_all(batch);
@@ -544,6 +600,8 @@ void decoder_forward(struct model *model, const struct model_batch *batch)
         else
             forward_feed(model, rest.rows, i);
     }
+    if (model->decoder->ends != NULL)
+        return;
     if (model->states != NULL)
         forward_states(model, rest.rows);
     forward_logits(model, rest.rows);

@@ -67,6 +67,14 @@ static const struct model_source_name EMBEDDING = {"token_embd.weight",
 static const struct model_source_name OUTPUT = {"output.weight", "lm_head.weight"};
 static const struct model_source_name OUTPUT_NORM = {"output_norm.weight", "model.norm.weight"};
 static const struct model_source_name OUTPUT_NORM_BIAS = {"output_norm.bias", "model.norm.bias"};
+/* Of encoders. */
+static const struct model_source_name POSITIONS = {"position_embd.weight",
+                                                   "model.embed_positions.weight"};
+static const struct model_source_name TYPES = {"token_types.weight", "model.embed_types.weight"};
+static const struct model_source_name EMBED_NORM = {"token_embd_norm.weight",
+                                                    "model.embed_norm.weight"};
+static const struct model_source_name EMBED_NORM_BIAS = {"token_embd_norm.bias",
+                                                         "model.embed_norm.bias"};
 /* Hugging Face files have these three in config.json. */
 static const struct model_source_name ROPE_FREQS = {"rope_freqs.weight", "rope_freqs.weight"};
 static const struct model_source_name ROPE_LONG = {"rope_factors_long.weight",
@@ -184,10 +192,17 @@ static enum status open_refuse_unknown(const struct weights_open *open)
 {
     const struct model_config *config = &open->model->config;
     open_mark_model(open, EMBEDDING);
-    open_mark_model(open, OUTPUT);
-    open_mark_model(open, OUTPUT_NORM);
-    if (open->features & ARCH_LAYER_NORM)
-        open_mark_model(open, OUTPUT_NORM_BIAS);
+    if (open->features & ARCH_ENCODER) {
+        open_mark_model(open, POSITIONS);
+        open_mark_model(open, TYPES);
+        open_mark_model(open, EMBED_NORM);
+        open_mark_model(open, EMBED_NORM_BIAS);
+    } else {
+        open_mark_model(open, OUTPUT);
+        open_mark_model(open, OUTPUT_NORM);
+        if (open->features & ARCH_LAYER_NORM)
+            open_mark_model(open, OUTPUT_NORM_BIAS);
+    }
     if (open->features & ARCH_ROPE_FREQS)
         open_mark_model(open, ROPE_FREQS);
     if (open->features & ARCH_ROPE_FACTORS) {
@@ -283,6 +298,73 @@ static enum status open_output(const struct weights_open *open)
     return STATUS_OK;
 }
 
+/* --- what an encoder has in place of an output layer --- */
+
+static enum status open_model_vector(const struct weights_open *open, struct model_source_name of,
+                                     float **out)
+{
+    char name[MODEL_SOURCE_NAME_BYTES];
+    model_source_tensor_name(open->source, of, MODEL_SOURCE_NO_LAYER, name);
+    return model_arch_vector(open->model, open->source, name, open->model->config.width, out);
+}
+
+/* Adds the first `rows` rows of a matrix to those of `sums`; if there are fewer than `rows`, its
+ * first row to each. */
+static enum status open_add_rows(const struct weights_open *open, struct model_source_name of,
+                                 uint32_t rows, bool is_first_alone, float *sums)
+{
+    const uint32_t width = open->model->config.width;
+    char name[MODEL_SOURCE_NAME_BYTES];
+    struct tensor tensor;
+    void *memory;
+    float *row = mem_zalloc(width, sizeof *row);
+    enum status status = STATUS_OK;
+    if (row == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for a row");
+    model_source_tensor_name(open->source, of, MODEL_SOURCE_NO_LAYER, name);
+    TRY_OUT(model_source_load_tensor(open->source, name, &tensor, &memory));
+    if (tensor.dim_count != 2 || tensor.dims[0] != width ||
+        tensor.dims[1] < (is_first_alone ? 1 : rows))
+        status = status_fail(STATUS_CORRUPT, __FILE__, __LINE__, NULL,
+                             "model file: '%s' is %llu x %llu, it must be %u x %u", name,
+                             (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1],
+                             width, rows);
+    for (uint32_t r = 0; status == STATUS_OK && r < rows; r++) {
+        tensor_row_to_f32(&tensor, is_first_alone ? 0 : r, row);
+        for (uint32_t i = 0; i < width; i++)
+            sums[(size_t)r * width + i] += row[i];
+    }
+    mem_free(memory);
+out:
+    mem_free(row);
+    return status;
+}
+
+/* All tokens are of the first type, so its vector is added to those of the positions here. */
+static enum status open_encoder(const struct weights_open *open)
+{
+    struct decoder_weights *weights = open->weights;
+    const struct model_config *config = &open->model->config;
+    const size_t count = (size_t)config->context * config->width;
+    char name[MODEL_SOURCE_NAME_BYTES];
+    enum status status = STATUS_OK;
+    float *sums = mem_zalloc(count, sizeof *sums);
+    if (sums == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u positions", config->context);
+    model_source_tensor_name(open->source, EMBEDDING, MODEL_SOURCE_NO_LAYER, name);
+    TRY_OUT(model_arch_matrix(open->model, open->source, name, config->vocab, config->width,
+                              &weights->embedding));
+    TRY_OUT(open_add_rows(open, POSITIONS, config->context, false, sums));
+    TRY_OUT(open_add_rows(open, TYPES, config->context, true, sums));
+    TRY_OUT(model_arch_buffer(open->model, config->context, config->width, &weights->positions));
+    kernels_upload(open->model->kernels, weights->positions, sums, count * sizeof *sums);
+    TRY_OUT(open_model_vector(open, EMBED_NORM, &weights->embed_norm));
+    TRY_OUT(open_model_vector(open, EMBED_NORM_BIAS, &weights->embed_norm_bias));
+out:
+    mem_free(sums);
+    return status;
+}
+
 /* --- frequencies of rope --- */
 
 /* Reads factors [pairs], each above 0. */
@@ -359,7 +441,7 @@ static enum status open_frequencies(const struct weights_open *open)
 static enum status open_all(const struct weights_open *open)
 {
     TRY(open_refuse_unknown(open));
-    TRY(open_output(open));
+    TRY(open->features & ARCH_ENCODER ? open_encoder(open) : open_output(open));
     TRY(open_frequencies(open));
     return open_layers(open);
 }
@@ -402,6 +484,9 @@ void decoder_weights_close(struct decoder_weights *weights, struct model *model)
     }
     for (uint32_t i = 0; i < MODEL_KINDS; i++)
         kernels_buffer_destroy(kernels, weights->frequencies[i]);
+    kernels_buffer_destroy(kernels, weights->positions);
+    kernels_buffer_destroy(kernels, weights->embed_norm);
+    kernels_buffer_destroy(kernels, weights->embed_norm_bias);
     kernels_buffer_destroy(kernels, weights->output_norm);
     kernels_buffer_destroy(kernels, weights->output_norm_bias);
     kernels_weight_destroy(kernels, &weights->embedding);

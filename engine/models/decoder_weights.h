@@ -38,12 +38,19 @@ struct decoder_layer {
     struct weight router;      /* [experts][width] */
     float *router_bias;        /* [experts] */
     float *ffn_post_norm;      /* [width] */
+    float *attn_sum_norm;      /* [width] */
+    float *attn_sum_norm_bias; /* [width] */
+    float *ffn_sum_norm;       /* [width] */
+    float *ffn_sum_norm_bias;  /* [width] */
 };
 
 struct decoder_weights {
     struct weight embedding;  /* [vocab][width] */
     struct weight own_output; /* [vocab of the share][width]; none when the embedding serves */
     const struct weight *output;
+    float *positions;  /* [context][width] of an encoder, with the vector of the first type */
+    float *embed_norm; /* [width] of an encoder */
+    float *embed_norm_bias;
     float *output_norm;              /* [width] */
     float *output_norm_bias;         /* [width] */
     float *frequencies[MODEL_KINDS]; /* [rope_dims ÷ 2], radians a position; those in use */

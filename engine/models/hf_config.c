@@ -267,7 +267,10 @@ static enum status config_act(const struct hf_reader *reader)
     TRY(hf_reader_text(reader, "hidden_activation", &gemma));
     TRY(hf_reader_text(reader, "hidden_act", &act));
     const bool is_silu = reader->arch->act == ACT_SILU_MUL || reader->arch->act == ACT_CLAMPED_MUL;
-    bool is_right = slice_is(act, is_silu ? "silu" : "gelu_pytorch_tanh");
+    const char *right = is_silu ? "silu" : "gelu_pytorch_tanh";
+    if (reader->arch->act == ACT_GELU_ERF)
+        right = "gelu";
+    bool is_right = slice_is(act, right);
     if (hf_reader_is(reader, ARCH_NORM_OFFSET)) /* without hidden_activation it is tanh's, too */
         is_right = gemma.length > 0 ? slice_is(gemma, "gelu_pytorch_tanh")
                                     : is_right || slice_is(act, "gelu");
@@ -351,6 +354,33 @@ static enum status config_quantised(struct hf_config *out, const struct hf_reade
 
 /* --- all --- */
 
+static enum status config_epsilon(const struct hf_reader *reader)
+{
+    const bool is_layer_norm = hf_reader_is(reader, ARCH_LAYER_NORM);
+    const char *name = is_layer_norm ? "norm_epsilon" : "rms_norm_eps";
+    double epsilon = 0;
+    if (hf_reader_is(reader, ARCH_ENCODER))
+        name = "layer_norm_eps";
+    TRY(hf_reader_real(reader, name, &epsilon, NULL));
+    hf_reader_put_f32(
+        reader, is_layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        epsilon);
+    return STATUS_OK;
+}
+
+/* Encoders have positions in a table, and no output layer that could be tied. */
+static enum status config_encoder(struct hf_config *out, const struct hf_reader *reader)
+{
+    struct slice type;
+    TRY(hf_reader_text(reader, "position_embedding_type", &type));
+    if (type.length > 0 && !slice_is(type, "absolute"))
+        return hf_reader_refuse(reader, STATUS_UNSUPPORTED, "position_embedding_type",
+                                "is not 'absolute'");
+    out->is_tied = false;
+    out->is_untied = false;
+    return STATUS_OK;
+}
+
 enum status hf_config_read(struct hf_config *out, const struct json_read *json,
                            struct gguf_keys *keys)
 {
@@ -359,7 +389,6 @@ enum status hf_config_read(struct hf_config *out, const struct json_read *json,
     uint32_t width = 0;
     uint32_t context = 0;
     uint32_t number = 0;
-    double epsilon = 0;
     bool has;
     memset(out, 0, sizeof *out);
     if (json->values[0].kind != JSON_READ_OBJECT)
@@ -373,19 +402,17 @@ enum status hf_config_read(struct hf_config *out, const struct json_read *json,
     TRY(config_copy(&reader, "intermediate_size", "feed_forward_length", &number));
     TRY(config_copy(&reader, "max_position_embeddings", "context_length", &context));
     TRY(config_copy(&reader, "vocab_size", "vocab_size", &number));
-    const bool is_layer_norm = hf_reader_is(&reader, ARCH_LAYER_NORM);
-    TRY(hf_reader_real(&reader, is_layer_norm ? "norm_epsilon" : "rms_norm_eps", &epsilon, NULL));
-    hf_reader_put_f32(&reader,
-                      is_layer_norm ? "attention.layer_norm_epsilon"
-                                    : "attention.layer_norm_rms_epsilon",
-                      epsilon);
+    TRY(config_epsilon(&reader));
     TRY(config_heads(out, &reader, width, layers));
     TRY(config_experts(&reader));
     TRY(config_window(&reader, layers));
     TRY(config_no_rope(&reader, layers));
-    TRY(hf_rope_read(&out->rope, &reader, out->head_dim, context));
+    if (!hf_reader_is(&reader, ARCH_ENCODER))
+        TRY(hf_rope_read(&out->rope, &reader, out->head_dim, context));
     TRY(config_fixed(&reader));
     TRY(hf_reader_bool(&reader, "tie_word_embeddings", &out->is_tied, &has));
     out->is_untied = has && !out->is_tied;
+    if (hf_reader_is(&reader, ARCH_ENCODER))
+        TRY(config_encoder(out, &reader));
     return config_quantised(out, &reader);
 }

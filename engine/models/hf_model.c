@@ -3,6 +3,7 @@
 #include "config/base/limits_files.h"
 #include "config/base/mem.h"
 #include "engine/models/hf_folder.h"
+#include "engine/models/hf_pooling.h"
 #include "engine/models/hf_tokenizer.h"
 
 struct hf_model {
@@ -44,6 +45,8 @@ static enum status open_config(struct hf_model *model, int folder)
         status = hf_config_read(&model->config, &json, &model->written);
     if (status == STATUS_OK)
         status = open_text(model, folder, &json);
+    if (status == STATUS_OK)
+        status = hf_pooling_read(folder, model->config.arch->name, &model->written);
     json_read_free(&json);
     buffer_deinit(&text);
     return status;

@@ -53,7 +53,40 @@ static const struct {
     {"block_sparse_moe.experts.%u.w2.weight", "mlp.experts.%u.down_proj.weight"},
     {"block_sparse_moe.experts.%u.w3.weight", "mlp.experts.%u.up_proj.weight"},
     {"mlp.router.weight", "mlp.gate.weight"},
+    {"attention.self.query.weight", "self_attn.q_proj.weight"},
+    {"attention.self.query.bias", "self_attn.q_proj.bias"},
+    {"attention.self.key.weight", "self_attn.k_proj.weight"},
+    {"attention.self.key.bias", "self_attn.k_proj.bias"},
+    {"attention.self.value.weight", "self_attn.v_proj.weight"},
+    {"attention.self.value.bias", "self_attn.v_proj.bias"},
+    {"attention.output.dense.weight", "self_attn.o_proj.weight"},
+    {"attention.output.dense.bias", "self_attn.o_proj.bias"},
+    {"attention.output.LayerNorm.weight", "attention_sum_norm.weight"},
+    {"attention.output.LayerNorm.bias", "attention_sum_norm.bias"},
+    {"intermediate.dense.weight", "mlp.c_fc.weight"},
+    {"intermediate.dense.bias", "mlp.c_fc.bias"},
+    {"output.dense.weight", "mlp.c_proj.weight"},
+    {"output.dense.bias", "mlp.c_proj.bias"},
+    {"output.LayerNorm.weight", "sum_norm.weight"},
+    {"output.LayerNorm.bias", "sum_norm.bias"},
 };
+
+/* Beginnings of names of encoders, likewise: of a layer, then whole names. */
+static const struct {
+    const char *theirs;
+    const char *ours;
+} TENSORS_BEGINNINGS[] = {
+    {"encoder.layer.", "model.layers."},
+    {"embeddings.word_embeddings.weight", "model.embed_tokens.weight"},
+    {"embeddings.position_embeddings.weight", "model.embed_positions.weight"},
+    {"embeddings.token_type_embeddings.weight", "model.embed_types.weight"},
+    {"embeddings.LayerNorm.weight", "model.embed_norm.weight"},
+    {"embeddings.LayerNorm.bias", "model.embed_norm.bias"},
+};
+
+/* What files of encoders have beside what makes states: a constant, and a layer behind them. */
+static const char *const TENSORS_UNUSED[] = {"embeddings.position_ids", "pooler.dense.weight",
+                                             "pooler.dense.bias"};
 
 static bool name_ends(const char *name, const char *ending)
 {
@@ -95,6 +128,28 @@ static void name_translate(char name[static TENSORS_NAME_BYTES])
         memcpy(name + length - tail, TENSORS_NAMES[i].ours, strlen(TENSORS_NAMES[i].ours) + 1);
         return;
     }
+}
+
+/* Puts the decoders' word in place of the beginning of an encoder's name. False when the tensor is
+ * not used. */
+static bool name_translate_encoder(char name[static TENSORS_NAME_BYTES])
+{
+    static const char whole[] = "bert."; /* in files of larger classes */
+    if (strncmp(name, whole, sizeof whole - 1) == 0)
+        memmove(name, name + sizeof whole - 1, strlen(name) + 2 - sizeof whole);
+    for (size_t i = 0; i < sizeof TENSORS_UNUSED / sizeof TENSORS_UNUSED[0]; i++)
+        if (strcmp(name, TENSORS_UNUSED[i]) == 0)
+            return false;
+    for (size_t i = 0; i < sizeof TENSORS_BEGINNINGS / sizeof TENSORS_BEGINNINGS[0]; i++) {
+        const size_t head = strlen(TENSORS_BEGINNINGS[i].theirs);
+        const size_t own = strlen(TENSORS_BEGINNINGS[i].ours); /* not longer */
+        if (strncmp(name, TENSORS_BEGINNINGS[i].theirs, head) != 0)
+            continue;
+        memmove(name + own, name + head, strlen(name) - head + 1);
+        memcpy(name, TENSORS_BEGINNINGS[i].ours, own);
+        break;
+    }
+    return true;
 }
 
 /* --- what the tensors are --- */
@@ -346,6 +401,9 @@ static enum status add_file(struct hf_tensors *tensors, const struct safetensors
     memcpy(tensor.name, source->name.bytes, source->name.length);
     /* A constant that some old files have beside the weights. */
     if (name_ends(tensor.name, ".rotary_emb.inv_freq"))
+        return STATUS_OK;
+    if ((tensors->config->arch->features & ARCH_ENCODER) != 0 &&
+        !name_translate_encoder(tensor.name))
         return STATUS_OK;
     const int64_t expert = name_take_expert(tensor.name);
     name_translate(tensor.name);

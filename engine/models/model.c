@@ -67,6 +67,10 @@ static enum status open_check(const struct model *model)
         FAIL(STATUS_UNSUPPORTED,
              "model file: %u query heads over one key-value head; devices have up to %d", group,
              ATTENTION_DEVICE_HEADS);
+    if (model_is_encoder(model) && (kernels_is_device(model->kernels) || model->share.count > 1 ||
+                                    model->weights == MODEL_WEIGHTS_INT4))
+        FAIL(STATUS_UNSUPPORTED, "%s models run on processors, as one rank, and not as int4",
+             model->config.architecture);
     return STATUS_OK;
 }
 
@@ -152,6 +156,11 @@ const struct model_config *model_config(const struct model *model)
     return &model->config;
 }
 
+bool model_is_encoder(const struct model *model)
+{
+    return (model->arch->features & ARCH_ENCODER) != 0;
+}
+
 const float *model_states(const struct model *model)
 {
     ASSERT(model->states != NULL);
@@ -233,5 +242,5 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
     model->batch = batch;
     if (kernels_step_run(model->kernels, &step, forward_run, model) != STATUS_OK)
         return NULL;
-    return model->logits;
+    return model_is_encoder(model) ? model->states : model->logits;
 }

@@ -67,6 +67,10 @@ void model_watch(struct model *model, struct pulse *pulse, uint32_t place);
  * note says how. */
 const float *model_forward(struct model *model, const struct model_batch *batch);
 
+/* Whether each row attends to all tokens of its text. Then a batch has whole texts, the rows of a
+ * text one behind the other, and model_forward returns the states: there are no logits. */
+bool model_is_encoder(const struct model *model);
+
 /* Returns the states behind the last norm of the rows with logits, [logit_rows][width], of the last
  * call of model_forward, with the lifetime and place of the logits. The model was opened with
  * has_states. */

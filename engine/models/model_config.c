@@ -280,7 +280,8 @@ static enum status config_kinds(struct model_config *out, struct config_reader *
         window = 0;
     TRY(config_pattern(reader, window, out->layers));
     out->kind_count = 1;
-    out->kinds[0] = (struct layer_kind){.window = period > 0 ? 0 : window, .has_rope = true};
+    out->kinds[0] = (struct layer_kind){.window = period > 0 ? 0 : window,
+                                        .has_rope = !config_is(reader, ARCH_ENCODER)};
     if (period > 0) {
         out->kind_count = 2;
         out->kinds[1] = (struct layer_kind){
@@ -521,6 +522,11 @@ uint32_t model_config_warn(const struct model_config *config, const struct arch 
     return warnings;
 }
 
+bool model_config_is_encoder(const struct model_config *config)
+{
+    return (arch_find(slice_of(config->architecture))->features & ARCH_ENCODER) != 0;
+}
+
 bool model_config_has_two_windows(const struct model_config *config)
 {
     return config->kind_count > 1 && config->kinds[0].window != config->kinds[1].window;
@@ -528,6 +534,9 @@ bool model_config_has_two_windows(const struct model_config *config)
 
 enum status model_config_check_kv(const struct model_config *config, enum kv_type type)
 {
+    if (kernels_kv_has_groups(type) && model_config_is_encoder(config))
+        FAIL(STATUS_UNSUPPORTED, "KV pages of type %s are not supported for %s models",
+             kernels_kv_type_name(type), config->architecture);
     if (kernels_kv_has_groups(type) && model_config_has_two_windows(config))
         FAIL(STATUS_UNSUPPORTED,
              "KV pages of type %s: the layers of this %s model have two windows, of %u tokens and "

@@ -24,6 +24,8 @@ enum status model_config_read_arch(struct model_config *out, const struct model_
 uint32_t model_config_warn(const struct model_config *config, const struct arch *arch,
                            const struct model_source *source);
 
+/* Returns whether each token attends to all of its text. */
+bool model_config_is_encoder(const struct model_config *config);
 /* Returns whether layers differ in how far they look back, so that pages have parts for each kind
  * of layer. */
 bool model_config_has_two_windows(const struct model_config *config);

@@ -25,9 +25,10 @@ enum engine_preemption {
 
 /* How the states of a text's tokens, behind the model's last norm, become its embedding. */
 enum engine_pooling {
-    ENGINE_POOLING_NONE, /* the model gives no embeddings */
-    ENGINE_POOLING_LAST, /* the state of the last token */
-    ENGINE_POOLING_MEAN, /* the mean over all tokens */
+    ENGINE_POOLING_NONE,  /* the model gives no embeddings */
+    ENGINE_POOLING_LAST,  /* the state of the last token */
+    ENGINE_POOLING_MEAN,  /* the mean over all tokens */
+    ENGINE_POOLING_FIRST, /* the state of the first token, "cls"; of encoders alone */
 };
 
 /* Which drafter proposes tokens that the model then verifies in one step. */

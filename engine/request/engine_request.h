@@ -178,7 +178,8 @@ enum engine_event_kind {
     ENGINE_EVENT_PROMPT,
     ENGINE_EVENT_TOKEN, /* one generated token of one choice */
     /* The embedding of the prompt: `text` holds engine_info.width float32 values of this machine's
-     * byte order, with the length 1. It comes once, before CHOICE_END, and is not acknowledged. */
+     * byte order, of length 1 unless the model's modules say otherwise. It comes once, before
+     * CHOICE_END, and is not acknowledged. */
     ENGINE_EVENT_EMBEDDING,
     ENGINE_EVENT_PAUSED,     /* a choice that has generated tokens computes nothing for now */
     ENGINE_EVENT_RESUMED,    /* it goes on; its next TOKEN follows */

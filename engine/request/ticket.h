@@ -202,7 +202,8 @@ static inline uint32_t ticket_cache_share(const struct ticket *ticket)
 /* Whether logits or states of all rows of the prompt are wanted, not those of the last alone. */
 static inline bool ticket_wants_all(const struct ticket *ticket)
 {
-    return ticket->scores != NULL || ticket->asked.pooling == ENGINE_POOLING_MEAN;
+    return ticket->scores != NULL || ticket->asked.pooling == ENGINE_POOLING_MEAN ||
+           ticket->asked.pooling == ENGINE_POOLING_FIRST;
 }
 
 static inline uint32_t ticket_wanted_from(const struct ticket *ticket)

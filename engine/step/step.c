@@ -378,6 +378,17 @@ static void once_time(struct step *step, enum step_time part, int64_t *began_ns)
     *began_ns = now_ns;
 }
 
+/* Computes the batch. That of an encoder may have no rows, and has no logits. */
+static enum status compute_forward(struct step *step, const struct model_batch *batch)
+{
+    if (!step->options.is_encoder)
+        return drawer_read(&step->drawer, model_forward(step->options.model, batch),
+                           batch->logit_rows);
+    if (batch->rows > 0 && model_forward(step->options.model, batch) == NULL)
+        return STATUS_UNAVAILABLE;
+    return STATUS_OK;
+}
+
 /* Computes the batch of `parts` parts and samples its tokens. */
 static enum status once_compute(struct step *step, uint32_t parts, int64_t *began_ns)
 {
@@ -387,11 +398,12 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
     once_time(step, STEP_TIME_PLAN, began_ns);
     step_choose_ask(step, parts);
-    TRY(drawer_read(&step->drawer, model_forward(step->options.model, batch), batch->logit_rows));
+    TRY(compute_forward(step, batch));
     TRY(step_embed_read(step, parts));
     step->now_us = clock_mono_us(step->options.clock);
     once_time(step, STEP_TIME_FORWARD, began_ns);
-    step_cost_add(&step->cost, batch->rows, once_keys(step, batch), step->now_us - began_us);
+    if (batch->rows > 0)
+        step_cost_add(&step->cost, batch->rows, once_keys(step, batch), step->now_us - began_us);
     atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
     step_metrics_rows(step, parts);

@@ -13,7 +13,7 @@ enum status step_embed_init(struct step *step)
     const struct step_options *options = &step->options;
     if (options->pooling == ENGINE_POOLING_NONE)
         return STATUS_OK;
-    const bool is_mean = options->pooling == ENGINE_POOLING_MEAN;
+    const bool is_mean = options->pooling != ENGINE_POOLING_LAST;
     const bool is_device = kernels_is_device(options->kernels);
     embed->width = model_config(options->model)->width;
     const size_t bytes = embed->width * sizeof(float);
@@ -67,19 +67,25 @@ void step_embed_row(struct step *step, uint32_t index, uint32_t position, uint32
         return;
     }
     float *sum = embed->sums + (size_t)index * embed->width;
+    if (position > 0 && step->options.pooling == ENGINE_POOLING_FIRST)
+        return;
     for (uint32_t i = 0; i < embed->width; i++)
         sum[i] = position == 0 ? state[i] : sum[i] + state[i];
 }
 
-/* A vector's length is that of the sum as that of the mean: the direction is what counts. */
-static void tell_normalise(float *vector, const float *from, uint32_t width)
+static void tell_scale(float *vector, const float *from, uint32_t width, double factor)
+{
+    for (uint32_t i = 0; i < width; i++)
+        vector[i] = (float)(from[i] * factor);
+}
+
+/* The factor that gives a vector the length 1; 0 for one of zeros. */
+static double tell_factor(const float *from, uint32_t width)
 {
     double squares = 0;
     for (uint32_t i = 0; i < width; i++)
         squares += (double)from[i] * from[i];
-    const double factor = squares > 0 ? 1 / sqrt(squares) : 0;
-    for (uint32_t i = 0; i < width; i++)
-        vector[i] = (float)(from[i] * factor);
+    return squares > 0 ? 1 / sqrt(squares) : 0;
 }
 
 void step_embed_tell(struct step *step, uint32_t index)
@@ -87,7 +93,12 @@ void step_embed_tell(struct step *step, uint32_t index)
     struct step_embed *embed = &step->embed;
     const float *from =
         embed->sums != NULL ? embed->sums + (size_t)index * embed->width : embed->vector;
-    tell_normalise(embed->vector, from, embed->width);
+    double factor = 1; /* a mean has the direction of its sum */
+    if (step->options.has_unit_vectors)
+        factor = tell_factor(from, embed->width);
+    else if (step->options.pooling == ENGINE_POOLING_MEAN)
+        factor = 1.0 / step->sequences.slots[index].token_count;
+    tell_scale(embed->vector, from, embed->width, factor);
     const struct outbox_record record = step_tell_record(step, ENGINE_EVENT_EMBEDDING, index);
     step_tell(step, &record, NULL,
               (struct slice){(const char *)embed->vector, embed->width * sizeof(float)});

@@ -23,5 +23,5 @@ enum status step_embed_read(struct step *step, uint32_t parts);
 /* Takes the states of logit row `row`, which is the token at `position` of a sequence. The rows of
  * a sequence come in order. */
 void step_embed_row(struct step *step, uint32_t index, uint32_t position, uint32_t row);
-/* Emits the vector of a sequence whose last row was taken, with the length 1. */
+/* Emits the vector of a sequence whose last row was taken, with the length 1 if they have that. */
 void step_embed_tell(struct step *step, uint32_t index);

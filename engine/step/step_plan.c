@@ -164,15 +164,32 @@ static uint32_t plan_rows(struct step *step, uint32_t place)
     return rows;
 }
 
+/* A text of an encoder is computed whole, in the step of its last planned row: until then its rows
+ * are only counted. Returns fewer rows where its text does not fit in the batch beside the `used`
+ * rows of others, so that the last one comes in another step. */
+static uint32_t plan_whole(const struct step *step, uint32_t place, uint32_t rows, uint32_t *used)
+{
+    const struct sequence *sequence = &step->sequences.slots[step->sequences.order[place]];
+    if (sequence->computed + rows < sequence->token_count)
+        return rows;
+    if (sequence->token_count > step->options.rows_max - *used)
+        return rows - 1;
+    *used += sequence->token_count;
+    return rows;
+}
+
 static void plan_add(struct step *step, struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const bool is_whole = step->options.is_encoder;
+    if (is_whole && sequence->computed + part->rows < sequence->token_count)
+        return;
     const struct batch_part add = {
         .place = part->sequence,
         .serial = sequence->serial,
         .tokens = sequence->tokens,
-        .first = sequence->computed,
-        .rows = part->rows + part->forced + part->drafts,
+        .first = is_whole ? 0 : sequence->computed,
+        .rows = is_whole ? sequence->token_count : part->rows + part->forced + part->drafts,
         .logits_from = step_force_logits_from(step, sequence),
         .pages = sequence->pages,
         .page_count = sequence->page_count,
@@ -187,8 +204,11 @@ static void plan_add(struct step *step, struct step_part *part)
 static uint32_t plan_parts(struct step *step, const struct scheduler_input *input, bool is_shared)
 {
     uint32_t parts = 0;
+    uint32_t used = 0;
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
         uint32_t rows = step->grants[i].rows > 0 ? plan_rows(step, i) : 0;
+        if (rows > 0 && step->options.is_encoder)
+            rows = plan_whole(step, i, rows, &used);
         if (rows > 0)
             step->parts[parts++] =
                 (struct step_part){.sequence = step->sequences.order[i], .rows = rows};

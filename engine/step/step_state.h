@@ -125,6 +125,8 @@ struct step_options {
     uint32_t pin_percent;
     uint64_t cache_seed;         /* secret */
     enum engine_pooling pooling; /* of embeddings; NONE: there are none */
+    bool is_encoder;             /* texts are computed whole (step_whole); there are no logits */
+    bool has_unit_vectors;       /* embeddings have the length 1 */
 };
 
 /* What becomes of the states of rows whose text is embedded (step_embed). */

@@ -270,6 +270,10 @@ static void token_embedded(struct step *step, const struct step_part *part, uint
                            uint32_t end)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
+    if (step->options.is_encoder && end < sequence->token_count)
+        return; /* nothing is computed yet */
+    if (step->options.is_encoder)
+        position = sequence_logits_from(sequence);
     for (uint32_t row = part->logits_first; position < end; row++, position++) {
         step_embed_row(step, part->sequence, position, row);
         if (sequence->scored != UINT32_MAX)

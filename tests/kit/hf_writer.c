@@ -51,14 +51,28 @@ void hf_writer_close(struct hf_writer *writer)
     buffer_deinit(&writer->data);
 }
 
-void hf_writer_deinit(struct hf_writer *writer)
+/* Removes the files of a folder; of its folders those that are empty then, one level down. */
+static void remove_files(const char *path, bool is_top)
 {
-    DIR *folder = opendir(writer->path);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-        if (entry->d_name[0] != '.' && unlinkat(writer->descriptor, entry->d_name, 0) != 0)
-            (void)unlinkat(writer->descriptor, entry->d_name, AT_REMOVEDIR);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        char name[600];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        if (unlink(name) == 0)
+            continue;
+        if (is_top)
+            remove_files(name, false);
+        (void)rmdir(name);
+    }
     if (folder != NULL)
         closedir(folder);
+}
+
+void hf_writer_deinit(struct hf_writer *writer)
+{
+    remove_files(writer->path, true);
     if (rmdir(writer->path) != 0)
         die(writer->path);
     hf_writer_close(writer);

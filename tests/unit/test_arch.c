@@ -33,7 +33,9 @@ static void test_rows_make_sense(void **state)
         assert_int_equal(arch->classes[classes - 1], ' ');
         assert_true((features & (ARCH_DENSE | ARCH_EXPERTS)) != 0);
         assert_true(((features & ARCH_RMS_NORM) != 0) != ((features & ARCH_LAYER_NORM) != 0));
-        assert_true((features & (ARCH_PRE_NORMS | ARCH_POST_NORMS)) != 0);
+        assert_true((features & (ARCH_PRE_NORMS | ARCH_POST_NORMS | ARCH_SUM_NORMS)) != 0);
+        assert_false((features & ARCH_SUM_NORMS) && !(features & ARCH_LAYER_NORM));
+        assert_int_equal((features & ARCH_SUM_NORMS) != 0, (features & ARCH_ENCODER) != 0);
         assert_int_not_equal(features & (ARCH_HEAD_NORMS | ARCH_ROW_NORMS),
                              ARCH_HEAD_NORMS | ARCH_ROW_NORMS);
         /* the feed-forward's input is normed as attention's is, under one name */
@@ -52,7 +54,7 @@ static void test_rows_make_sense(void **state)
         assert_false((features & ARCH_WINDOW_NEEDED) && arch->window > 0);
         assert_false((features & ARCH_LOCAL_ROPE) && arch->window_period == 0);
     }
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 14);
 }
 
 int main(void)

@@ -39,7 +39,7 @@ static void test_of_the_file(void **state)
         {-1, STATUS_OK, ENGINE_POOLING_NONE},
         {0, STATUS_OK, ENGINE_POOLING_NONE},
         {1, STATUS_OK, ENGINE_POOLING_MEAN},
-        {2, STATUS_UNSUPPORTED, ENGINE_POOLING_NONE},
+        {2, STATUS_OK, ENGINE_POOLING_FIRST},
         {3, STATUS_OK, ENGINE_POOLING_LAST},
         {4, STATUS_UNSUPPORTED, ENGINE_POOLING_NONE},
         {9999, STATUS_UNSUPPORTED, ENGINE_POOLING_NONE},
@@ -63,7 +63,13 @@ static void test_words_overrule_the_file(void **state)
     assert_int_equal(pooling, ENGINE_POOLING_LAST);
     assert_int_equal(find(&pooling, "mean", -1), STATUS_OK);
     assert_int_equal(pooling, ENGINE_POOLING_MEAN);
+    assert_int_equal(find(&pooling, "cls", -1), STATUS_OK);
+    assert_int_equal(pooling, ENGINE_POOLING_FIRST);
     assert_int_equal(find(&pooling, "first", -1), STATUS_INVALID);
+    assert_int_equal(engine_pooling_check(ENGINE_POOLING_FIRST, false), STATUS_UNSUPPORTED);
+    assert_int_equal(engine_pooling_check(ENGINE_POOLING_FIRST, true), STATUS_OK);
+    assert_int_equal(engine_pooling_check(ENGINE_POOLING_NONE, false), STATUS_OK);
+    assert_int_equal(engine_pooling_check(ENGINE_POOLING_NONE, true), STATUS_UNSUPPORTED);
 }
 
 int main(void)

@@ -37,6 +37,10 @@ static void rows_embed_part(struct kernels *kernels, const void *args, uint32_t 
         kernels->table->weight_row(embed->table, embed->tokens[r], out);
         for (uint32_t i = 0; embed->scale != 0 && i < cols; i++)
             out[i] *= embed->scale;
+        const float *added =
+            embed->added != NULL ? embed->added + (size_t)embed->positions[r] * cols : NULL;
+        for (uint32_t i = 0; added != NULL && i < cols; i++)
+            out[i] += added[i];
     }
 }
 
