@@ -15,7 +15,7 @@
 /* Answers of a server to questions at start: lists of models, settings with a chat template. */
 /* Tokens of a choice that one event may tell. A server that speculates tells some ten. */
 #define LIMIT_UPSTREAM_EVENT_TOKENS 256
-#define LIMIT_UPSTREAM_PROBE_BYTES (4 * 1024 * 1024)
+#define LIMIT_UPSTREAM_PROBE_BYTES  (4 * 1024 * 1024)
 /* Requests that are sent to a server at a time: as many as the face admits. */
 #define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
 /* Addresses of one name that are tried: IPv6 and IPv4 of a machine with several networks. */

@@ -79,6 +79,12 @@ const struct model_config *model_config(const struct model *of)
     return &of->config;
 }
 
+const float *model_states(const struct model *of)
+{
+    (void)of;
+    abort(); /* nobody asks for embeddings */
+}
+
 /* Each step takes a millisecond whatever is in it, so that floors and budgets see time pass. */
 const float *model_forward(struct model *of, const struct model_batch *batch)
 {
