@@ -524,7 +524,8 @@ uint32_t model_config_warn(const struct model_config *config, const struct arch 
 
 bool model_config_is_encoder(const struct model_config *config)
 {
-    return (arch_find(slice_of(config->architecture))->features & ARCH_ENCODER) != 0;
+    const struct arch *arch = arch_find(slice_of(config->architecture));
+    return arch != NULL && (arch->features & ARCH_ENCODER) != 0;
 }
 
 bool model_config_has_two_windows(const struct model_config *config)

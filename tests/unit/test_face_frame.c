@@ -27,6 +27,8 @@ static struct source_event token_event(uint32_t token, const char *text)
                                             .token = token,
                                             .logprob = -0.5f,
                                             .text = slice_of(text)},
+                                 .has_id = true,
+                                 .has_logprob = true,
                                  .bytes = bytes_of(token)};
     event.engine.top_count = 2;
     event.engine.top[0] = (struct engine_logprob){token, -0.5f};

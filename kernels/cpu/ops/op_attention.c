@@ -24,7 +24,8 @@ static void attention_order(struct kernels *kernels, const struct attention_args
         kernels->order[i] = row;
         kernels->shared[i] = args->groups != NULL ? args->groups->shared[i] : 0;
         ASSERT(kernels->shared[i] % TABLE_KEYS_BLOCK == 0);
-        if (kv->sequence[row] == kv->sequence[before])
+        /* Rows of an encoder's text have one position: each reads all keys. */
+        if (i > 0 && kv->sequence[row] == kv->sequence[before])
             kernels->shared[i] = kv->position[row] >= kv->position[before] ? TABLE_SHARED_ALL : 0;
         if (table_first_key(args, row) > 0 || table_first_key(args, before) > 0)
             kernels->shared[i] = 0;
