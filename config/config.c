@@ -22,11 +22,18 @@ struct snapshot {
 
 static atomic_uint_fast64_t last_revision;
 
+/* A text that was made of several. */
+struct load_text {
+    struct load_text *next;
+    char bytes[];
+};
+
 /* The values by option while the sources are read; a later source overwrites an earlier one. */
 struct load {
     enum config_role role;
     const char *file;                   /* how messages call the file */
     struct config_option_value *values; /* [config_option_count] */
+    struct load_text *texts;            /* joined lists */
     char *file_bytes; /* the values that came from the file point into these two */
     json_t *file_json;
 };
@@ -34,6 +41,31 @@ struct load {
 static size_t load_index(const struct config_option *option)
 {
     return (size_t)(option - config_option_table);
+}
+
+/* Adds an element to a list: "a b". */
+static enum status load_element(struct load *load, const struct config_option *option,
+                                const char *name, struct slice list, struct slice element,
+                                enum config_source source)
+{
+    struct config_option_value *value = &load->values[load_index(option)];
+    if (element.length == 0 || memchr(element.bytes, ' ', element.length) != NULL)
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s is empty or holds a space", name);
+    struct load_text *text = mem_alloc(sizeof *text + list.length + 1 + element.length);
+    if (text == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
+    text->next = load->texts;
+    load->texts = text;
+    size_t length = list.length;
+    if (length > 0) {
+        memcpy(text->bytes, list.bytes, length);
+        text->bytes[length++] = ' ';
+    }
+    memcpy(text->bytes + length, element.bytes, element.length);
+    TRY(config_option_parse(option, name, (struct slice){text->bytes, length + element.length},
+                            value));
+    value->source = source;
+    return STATUS_OK;
 }
 
 static enum status load_parse(struct load *load, const struct config_option *option,
@@ -110,6 +142,11 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
                        "%s needs a value; write one that begins with a dash as %s=%.40s", flag,
                        flag, argv[*at]);
     }
+    const struct config_option_value *before = &load->values[load_index(option)];
+    if (option->kind == CONFIG_OPTION_LIST)
+        return load_element(load, option, flag,
+                            before->source == CONFIG_FLAG ? before->text : (struct slice){0}, value,
+                            CONFIG_FLAG);
     return load_parse(load, option, flag, value, CONFIG_FLAG);
 }
 
@@ -196,6 +233,24 @@ out:
     return status;
 }
 
+static enum status load_array(struct load *load, const struct config_option *option,
+                              const char *source, const json_t *json)
+{
+    struct slice list = {0};
+    size_t at;
+    const json_t *element;
+    load->values[load_index(option)] = (struct config_option_value){.source = CONFIG_FILE};
+    json_array_foreach(json, at, element)
+    {
+        if (!json_is_string(element))
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s must be a list of texts", source);
+        const struct slice text = {json_string_value(element), json_string_length(element)};
+        TRY(load_element(load, option, source, list, text, CONFIG_FILE));
+        list = load->values[load_index(option)].text;
+    }
+    return STATUS_OK;
+}
+
 /* Reads a member of the file's object. Members are typed, but sizes may also be texts as on the
  * command line ("2G"). */
 static enum status load_member(struct load *load, const char *name, const json_t *json)
@@ -208,6 +263,8 @@ static enum status load_member(struct load *load, const char *name, const json_t
     if (strcmp(name, "config") == 0)
         FAIL_PARAM(STATUS_INVALID, "config", "%s: a file cannot name another file", source);
     struct config_option_value value = {.source = CONFIG_FILE};
+    if (option->kind == CONFIG_OPTION_LIST && json_is_array(json))
+        return load_array(load, option, source, json);
     if (option->kind == CONFIG_OPTION_BYTES && json_is_string(json)) {
         struct slice text = {json_string_value(json), json_string_length(json)};
         TRY(config_option_parse(option, source, text, &value));
@@ -221,9 +278,12 @@ static enum status load_member(struct load *load, const char *name, const json_t
         value.number = json_integer_value(json);
         TRY(config_option_check(option, source, value.number));
     } else {
-        static const char *const wanted[] = {"", "a text", "a whole number",
+        static const char *const wanted[] = {"",
+                                             "a text",
+                                             "a whole number",
                                              "a number of bytes or a text such as \"2G\"",
-                                             "true or false"};
+                                             "true or false",
+                                             "a list of texts"};
         FAIL_PARAM(STATUS_INVALID, option->name, "%s must be %s", source, wanted[option->kind]);
     }
     value.source = CONFIG_FILE;
@@ -268,11 +328,16 @@ static void load_defaults(struct load *load)
     }
 }
 
+static bool load_is_text(const struct config_option *option)
+{
+    return option->kind == CONFIG_OPTION_TEXT || option->kind == CONFIG_OPTION_LIST;
+}
+
 static enum status load_snapshot(const struct load *load, const struct config **out)
 {
     size_t text_bytes = 0;
     for (size_t i = 0; i < config_option_count; i++) {
-        if (config_option_table[i].kind == CONFIG_OPTION_TEXT)
+        if (load_is_text(&config_option_table[i]))
             text_bytes += load->values[i].text.length + 1;
     }
     struct snapshot *snapshot = mem_zalloc(1, sizeof *snapshot + config_option_count + text_bytes);
@@ -284,7 +349,7 @@ static enum status load_snapshot(const struct load *load, const struct config **
         const struct config_option_value *value = &load->values[i];
         char *field = (char *)&snapshot->config + option->offset;
         snapshot->rest[i] = (char)value->source;
-        if (option->kind == CONFIG_OPTION_TEXT) {
+        if (load_is_text(option)) {
             if (value->text.length > 0)
                 memcpy(text, value->text.bytes, value->text.length);
             memcpy(field, &(const char *){text}, sizeof(const char *));
@@ -328,6 +393,11 @@ static enum status load_open(struct load *load, enum config_role role, const cha
 
 static void load_close(struct load *load)
 {
+    while (load->texts != NULL) {
+        struct load_text *text = load->texts;
+        load->texts = text->next;
+        mem_free(text);
+    }
     json_decref(load->file_json);
     mem_free(load->file_bytes);
     mem_free(load->values);

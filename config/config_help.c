@@ -7,7 +7,7 @@
 
 enum { HELP_COLUMNS = 80, HELP_INDENT = 28 };
 
-static const char *const kind_words[] = {"", "TEXT", "N", "BYTES", ""};
+static const char *const kind_words[] = {"", "TEXT", "N", "BYTES", "", "TEXT"};
 
 enum { NUMBER_BYTES = 24, BOUNDS_BYTES = 64, VALUES_BYTES = 96 };
 
@@ -24,7 +24,7 @@ static const char *fallback_text(const struct config_option *option, char out[NU
 {
     if (option->kind == CONFIG_OPTION_BOOL)
         return option->fallback != 0 ? "true" : "false";
-    if (option->kind == CONFIG_OPTION_TEXT)
+    if (option->kind == CONFIG_OPTION_TEXT || option->kind == CONFIG_OPTION_LIST)
         return option->fallback_text;
     number_text(option, option->fallback, out);
     return out;
@@ -36,7 +36,8 @@ static void bounds_text(const struct config_option *option, char out[BOUNDS_BYTE
     char least[NUMBER_BYTES];
     char most[NUMBER_BYTES];
     out[0] = '\0';
-    if (option->kind == CONFIG_OPTION_BOOL || option->kind == CONFIG_OPTION_TEXT)
+    if (option->kind == CONFIG_OPTION_BOOL || option->kind == CONFIG_OPTION_TEXT ||
+        option->kind == CONFIG_OPTION_LIST)
         return;
     number_text(option, option->least, least);
     number_text(option, option->most, most);
@@ -123,6 +124,9 @@ static void schema_option(const struct config_option *option, struct buffer *out
     if (option->kind == CONFIG_OPTION_TEXT) {
         buffer_printf(out, "\"type\":\"string\",\"maxLength\":%d,\"default\":", LIMIT_OPTION_BYTES);
         buffer_append_json_string(out, slice_of(option->fallback_text));
+    } else if (option->kind == CONFIG_OPTION_LIST) {
+        buffer_append_text(out, "\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":"
+                                "\"^[^ ]+$\"},\"default\":[]");
     } else if (option->kind == CONFIG_OPTION_BOOL) {
         buffer_printf(out, "\"type\":\"boolean\",\"default\":%s",
                       option->fallback != 0 ? "true" : "false");

@@ -31,7 +31,11 @@ const struct config_option config_option_table[] = {
 #define OPTION_BOOL(option_name, value, reload, role_bits, text)                                   \
     ROW(BOOL, option_name, .fallback = (value), .least = 0, .most = 1, .is_reloadable = (reload),  \
         .roles = (role_bits), .help = (text))
+#define OPTION_LIST(option_name, reload, role_bits, text)                                          \
+    ROW(LIST, option_name, .fallback_text = "", .is_reloadable = (reload), .roles = (role_bits),   \
+        .help = (text))
 #include "config/options.def"
+#undef OPTION_LIST
 #undef OPTION_GROUP
 #undef OPTION_TEXT
 #undef OPTION_NUMBER
@@ -54,6 +58,7 @@ const struct config_option config_option_table[] = {
                    "option " #name ": its default is out of its bounds");
 #define OPTION_GROUP(title)
 #define OPTION_TEXT(name, value, reload, roles, text) ROLES_FIT(name, reload, roles)
+#define OPTION_LIST(name, reload, roles, text)        ROLES_FIT(name, reload, roles)
 #define OPTION_NUMBER(name, value, low, high, reload, roles, text)                                 \
     ROLES_FIT(name, reload, roles) NUMBER_FITS(name, value, low, high)
 #define OPTION_BYTES(name, value, low, high, reload, roles, text)                                  \
@@ -67,6 +72,7 @@ const struct config_option config_option_table[] = {
 #include "config/options.def"
 #undef OPTION_GROUP
 #undef OPTION_TEXT
+#undef OPTION_LIST
 #undef OPTION_NUMBER
 #undef OPTION_BYTES
 #undef OPTION_BOOL
@@ -186,6 +192,21 @@ enum status config_option_check(const struct config_option *option, const char *
                source, number, least, most);
 }
 
+/* Checks each element of a list. */
+static enum status check_elements(const struct config_option *option, const char *source,
+                                  struct slice text)
+{
+    size_t start = 0;
+    for (size_t i = 0; i <= text.length; i++) {
+        if (i < text.length && text.bytes[i] != ' ')
+            continue;
+        if (i > start)
+            TRY(config_text_check(option, source, (struct slice){text.bytes + start, i - start}));
+        start = i + 1;
+    }
+    return STATUS_OK;
+}
+
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text)
 {
@@ -198,6 +219,8 @@ enum status config_option_check_text(const struct config_option *option, const c
     }
     if (!utf8_is_valid(text.bytes, text.length))
         FAIL_PARAM(STATUS_INVALID, option->name, "%s is not UTF-8", source);
+    if (option->kind == CONFIG_OPTION_LIST)
+        return check_elements(option, source, text);
     return option->kind == CONFIG_OPTION_TEXT ? config_text_check(option, source, text) : STATUS_OK;
 }
 
@@ -208,6 +231,7 @@ enum status config_option_parse(const struct config_option *option, const char *
     TRY(config_option_check_text(option, source, text));
     switch (option->kind) {
     case CONFIG_OPTION_TEXT:
+    case CONFIG_OPTION_LIST:
         return STATUS_OK;
     case CONFIG_OPTION_NUMBER:
         if (!parse_integer(text, &out->number))
@@ -249,10 +273,26 @@ static int64_t number_of(const struct config_option *option, const struct config
     return number;
 }
 
+static void render_list(const char *text, struct buffer *out)
+{
+    buffer_append_char(out, '[');
+    for (size_t count = 0; *text != '\0'; count++) {
+        const size_t length = strcspn(text, " ");
+        if (count > 0)
+            buffer_append_char(out, ',');
+        buffer_append_json_string(out, (struct slice){text, length});
+        text += length;
+        text += strspn(text, " ");
+    }
+    buffer_append_char(out, ']');
+}
+
 void config_option_render(const struct config_option *option, const struct config *config,
                           struct buffer *out)
 {
-    if (option->kind == CONFIG_OPTION_TEXT)
+    if (option->kind == CONFIG_OPTION_LIST)
+        render_list(text_of(option, config), out);
+    else if (option->kind == CONFIG_OPTION_TEXT)
         buffer_append_json_string(out, slice_of(text_of(option, config)));
     else if (option->kind == CONFIG_OPTION_BOOL)
         buffer_append_text(out, number_of(option, config) != 0 ? "true" : "false");
@@ -265,7 +305,7 @@ bool config_option_is_same(const struct config_option *option, const struct conf
 {
     if (option->kind == CONFIG_OPTION_GROUP)
         return true;
-    if (option->kind == CONFIG_OPTION_TEXT)
+    if (option->kind == CONFIG_OPTION_TEXT || option->kind == CONFIG_OPTION_LIST)
         return strcmp(text_of(option, a), text_of(option, b)) == 0;
     return number_of(option, a) == number_of(option, b);
 }

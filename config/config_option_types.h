@@ -18,6 +18,7 @@ enum config_option_kind {
     CONFIG_OPTION_NUMBER,
     CONFIG_OPTION_BYTES,
     CONFIG_OPTION_BOOL,
+    CONFIG_OPTION_LIST, /* a text whose elements are separated by single spaces */
 };
 
 struct config_option {

@@ -17,12 +17,14 @@ struct config {
 #define OPTION_NUMBER(name, fallback, least, most, reload, roles, help) int64_t name;
 #define OPTION_BYTES(name, fallback, least, most, reload, roles, help)  int64_t name;
 #define OPTION_BOOL(name, fallback, reload, roles, help)                bool name;
+#define OPTION_LIST(name, reload, roles, help)                          const char *name;
 #include "config/options.def"
 #undef OPTION_GROUP
 #undef OPTION_TEXT
 #undef OPTION_NUMBER
 #undef OPTION_BYTES
 #undef OPTION_BOOL
+#undef OPTION_LIST
 };
 
 /* Where a value came from, weakest source first. */

@@ -18,6 +18,8 @@
 #define LIMIT_UPSTREAM_PROBE_BYTES  (4 * 1024 * 1024)
 /* Requests that are sent to a server at a time: as many as the face admits. */
 #define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
+/* Servers behind one adapter: as many as the sandbox opens ports. */
+#define LIMIT_POOL_ENGINES 16
 /* Addresses of one name that are tried: IPv6 and IPv4 of a machine with several networks. */
 #define LIMIT_UPSTREAM_ADDRESSES 16
 /* The key that the server wants, with its end of line. */

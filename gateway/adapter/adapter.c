@@ -84,6 +84,8 @@ struct request {
     enum service_class service_class;
     struct engine_report report;
     struct error_note note; /* why it failed */
+    enum source_fault fault;
+    bool may_go_elsewhere;
     bool is_estimated;
     bool has_started;
     bool is_failed;
@@ -215,6 +217,8 @@ static bool adapter_next(struct source *source, struct source_event *out)
     out->call = item->call;
     out->bytes = (struct slice){0};
     out->is_estimated = request->is_estimated;
+    out->fault = request->fault;
+    out->may_go_elsewhere = request->may_go_elsewhere;
     if (item->kind == ENGINE_EVENT_START)
         out->is_estimated = !request->has_prompt || !adapter->facts.kind->has_counts ||
                             adapter->facts.kind->has_late_cached;
@@ -512,10 +516,14 @@ static void refused(struct choice *choice)
         }
         request_fail(request, STATUS_INVALID, "The engine of this model refused the request.");
     } else if (choice->code == 429 || choice->code == 503) {
+        request->fault = SOURCE_FULL;
+        request->may_go_elsewhere = true;
         request_fail(request, STATUS_BUSY, "The engine of this model has no room now.");
     } else {
         /* UNAVAILABLE is sent again. A request that breaks the server must not be. */
         const bool is_door = choice->code == 401 || choice->code == 403 || choice->code == 404;
+        request->fault = SOURCE_BROKEN;
+        request->may_go_elsewhere = is_door;
         request_fail(request, is_door ? STATUS_UNAVAILABLE : STATUS_PROTOCOL,
                      "The engine of this model cannot answer now.");
     }
@@ -534,6 +542,8 @@ static enum engine_finish finish_of(struct choice *choice, enum status status, b
     if (!request->is_failed && stream->finish != ENGINE_FINISH_NONE &&
         stream->finish != ENGINE_FINISH_ERROR)
         return stream->finish; /* the answer is whole, however the connection ended */
+    request->fault = is_sent ? SOURCE_BROKEN : SOURCE_GONE;
+    request->may_go_elsewhere = !request->is_failed && choice->pieces == 0;
     LOG(LOG_WARN, "upstream_cut", LOG_NUMBER("status", status),
         LOG_NUMBER("parts", choice->pieces));
     request_fail(request, is_sent ? STATUS_PROTOCOL : STATUS_UNAVAILABLE,
@@ -821,7 +831,7 @@ static void adapter_close(struct source *source)
     mem_free(adapter);
 }
 
-static enum status open_prefix(struct adapter *adapter, const struct upstream_url *url)
+static enum status door_prefix(char prefix[LIMIT_NAME_BYTES], const struct upstream_url *url)
 {
     struct slice path = slice_of(url->path);
     if (memchr(path.bytes, '?', path.length) != NULL)
@@ -830,52 +840,67 @@ static enum status open_prefix(struct adapter *adapter, const struct upstream_ur
         path.length--;
     if (path.length >= 3 && memcmp(path.bytes + path.length - 3, "/v1", 3) == 0)
         path.length -= 3; /* as clients of OpenAI's API are told their base */
-    if (path.length >= sizeof adapter->prefix)
+    if (path.length >= LIMIT_NAME_BYTES)
         FAIL(STATUS_INVALID, "--upstream: the path is too long");
-    snprintf(adapter->prefix, sizeof adapter->prefix, "%.*s", (int)path.length, path.bytes);
+    snprintf(prefix, LIMIT_NAME_BYTES, "%.*s", (int)path.length, path.bytes);
     return STATUS_OK;
 }
 
-/* Asks at each address of the server's name, until one answers. `*found` is that one. */
-static enum status open_probe(struct adapter *adapter, const struct adapter_options *options,
-                              struct adapter_probe *probe, const struct sockaddr **found)
+/* What every request to a server needs of its options. */
+struct door {
+    struct upstream_url url;
+    char origin[HOST_BYTES + 32];
+    char key[LIMIT_UPSTREAM_KEY_BYTES + 32]; /* a header's line, or "" */
+    char prefix[LIMIT_NAME_BYTES];
+};
+
+static enum status door_read(struct door *door, const struct adapter_options *options)
 {
+    if (!upstream_url_read(options->url, &door->url) ||
+        door->url.origin.length >= sizeof door->origin)
+        FAIL(STATUS_INVALID, "--upstream %s is no URL of a server: http://HOST:PORT", options->url);
+    TRY(door_prefix(door->prefix, &door->url));
+    snprintf(door->origin, sizeof door->origin, "%.*s", (int)door->url.origin.length,
+             door->url.origin.bytes);
+    door->key[0] = '\0';
+    if (options->key[0] != '\0')
+        snprintf(door->key, sizeof door->key, "authorization: Bearer %s\r\n", options->key);
+    return STATUS_OK;
+}
+
+enum status adapter_look(struct adapter_found *out, const struct adapter_options *options)
+{
+    struct door door;
+    TRY(door_read(&door, options));
+    struct adapter_probe probe = {
+        .origin = door.origin, .prefix = door.prefix, .kind = options->kind, .key = door.key};
     enum status status = STATUS_UNAVAILABLE;
     for (uint32_t i = 0; i < options->addresses->count; i++) {
-        *found = (const struct sockaddr *)&options->addresses->list[i];
-        probe->address = *found;
-        status = adapter_probe_run(probe, &adapter->facts);
+        out->address = options->addresses->list[i];
+        probe.address = (const struct sockaddr *)&out->address;
+        status = adapter_probe_run(&probe, &out->facts);
         if (status != STATUS_UNAVAILABLE && status != STATUS_IO && status != STATUS_DEADLINE)
             break;
     }
-    return status;
-}
-
-static enum status open_facts(struct adapter *adapter, const struct adapter_options *options,
-                              const struct sockaddr **found)
-{
-    char origin[HOST_BYTES + 32];
-    char key[LIMIT_UPSTREAM_KEY_BYTES + 32] = "";
-    struct upstream_url url;
-    if (!upstream_url_read(options->url, &url) || url.origin.length >= sizeof origin)
-        FAIL(STATUS_INVALID, "--upstream %s is no URL of a server: http://HOST:PORT", options->url);
-    TRY(open_prefix(adapter, &url));
-    snprintf(origin, sizeof origin, "%.*s", (int)url.origin.length, url.origin.bytes);
-    if (options->key[0] != '\0')
-        snprintf(key, sizeof key, "authorization: Bearer %s\r\n", options->key);
-    struct adapter_probe probe = {
-        .origin = origin, .prefix = adapter->prefix, .kind = options->kind, .key = key};
-    TRY(open_probe(adapter, options, &probe, found));
-    adapter->accepts_shared = options->accepts_shared;
-    if (adapter->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
+    TRY(status);
+    if (out->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
         FAIL(STATUS_FORBIDDEN,
              "--upstream: a server of kind %s gives no promise that tenants' prompts stay apart in "
              "its cache; --upstream-shared-cache accepts that",
-             adapter->facts.kind->name);
+             out->facts.kind->name);
+    return STATUS_OK;
+}
+
+static enum status open_head(struct adapter *adapter, const struct adapter_options *options)
+{
+    struct door door;
+    TRY(door_read(&door, options));
+    adapter->accepts_shared = options->accepts_shared;
+    memcpy(adapter->prefix, door.prefix, sizeof adapter->prefix);
     snprintf(adapter->head, sizeof adapter->head,
-             "host: %s\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n"
+             "host: %.280s\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n"
              "%suser-agent: banyan",
-             origin + strlen("http://"), key);
+             door.origin + strlen("http://"), door.key);
     return STATUS_OK;
 }
 
@@ -908,7 +933,7 @@ static enum status open_ghosts(struct adapter *adapter, const struct adapter_opt
         .gauge = metrics_get(options->metrics, METRIC_GAUGE, "banyan_adapter_ghosts",
                              "Requests that the foreign server may still compute although their "
                              "clients have left.",
-                             "", NULL, 0)};
+                             options->labels, NULL, 0)};
     return adapter_ghosts_create(&adapter->ghosts, &ghosts);
 }
 
@@ -939,7 +964,8 @@ static enum status open_rest(struct adapter *adapter, const struct adapter_optio
     return STATUS_OK;
 }
 
-enum status adapter_open(struct source **out, const struct adapter_options *options)
+enum status adapter_open(struct source **out, const struct adapter_options *options,
+                         const struct adapter_found *found)
 {
     static const struct source_ops ops = {.close = adapter_close,
                                           .info = adapter_info,
@@ -960,10 +986,10 @@ enum status adapter_open(struct source **out, const struct adapter_options *opti
     adapter->wake = options->wake;
     adapter->wake_context = options->wake_context;
     adapter->created_s = clock_wall_us(clock_system()) / 1000000;
-    const struct sockaddr *address = NULL;
-    enum status status = open_facts(adapter, options, &address);
+    adapter->facts = found->facts;
+    enum status status = open_head(adapter, options);
     if (status == STATUS_OK)
-        status = open_rest(adapter, options, address);
+        status = open_rest(adapter, options, (const struct sockaddr *)&found->address);
     if (status != STATUS_OK) {
         struct error_note note = *status_note();
         adapter_close(&adapter->source);

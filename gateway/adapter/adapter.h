@@ -18,8 +18,15 @@
 
 #include "config/base/metrics.h"
 #include "gateway/adapter/adapter_address.h"
+#include "gateway/adapter/adapter_kind.h"
 #include "gateway/http/loop.h"
 #include "gateway/source/source.h"
+
+/* What a server is, and at which of its addresses it answered. */
+struct adapter_found {
+    struct adapter_facts facts;
+    struct sockaddr_storage address;
+};
 
 struct adapter_options {
     struct loop *loop;
@@ -33,11 +40,16 @@ struct adapter_options {
     uint32_t idle_ms;       /* longest silence of an answer that has begun */
     bool accepts_shared;    /* the operator accepts that tenants share a cache */
     struct metrics *metrics;
+    const char *labels;          /* of its series; "": none */
     void (*wake)(void *context); /* events wait; called on the loop's thread */
     void *wake_context;
 };
 
-/* Asks the server what it is. UNAVAILABLE when it does not answer, FORBIDDEN when its cache would
- * be shared by tenants and nobody has accepted that, INVALID, PROTOCOL, NO_MEMORY. The strings need
- * to live until it returns. */
-enum status adapter_open(struct source **out, const struct adapter_options *options);
+/* Asks the server what it is, and blocks meanwhile; it may be called on any thread. UNAVAILABLE,
+ * IO or DEADLINE when it does not answer, FORBIDDEN when its cache would be shared by tenants and
+ * nobody has accepted that, INVALID, PROTOCOL, NO_MEMORY. */
+enum status adapter_look(struct adapter_found *out, const struct adapter_options *options);
+/* Makes the source of a server that has been found. The strings need to live until it returns.
+ * NO_MEMORY, INVALID. */
+enum status adapter_open(struct source **out, const struct adapter_options *options,
+                         const struct adapter_found *found);

@@ -1,5 +1,7 @@
 #include "gateway/admin/admin_call.h"
 
+#include <stdio.h>
+
 #include "config/base/mem.h"
 
 /* Copies a slice to `*at`, which it moves behind the copy. A slice without bytes stays one. */
@@ -14,13 +16,23 @@ static struct slice create_copy(char **at, struct slice from)
     return copy;
 }
 
-static struct slice create_model(const struct admin *admin)
+/* The names of all models that are served, each with a line's end. */
+static struct slice create_models(const struct admin *admin, char *out, size_t capacity)
 {
-    return slice_of(admin->probe != NULL ? edge_probe_engine(admin->probe)->model : "");
+    size_t length = 0;
+    const struct edge_probe_engine *engine =
+        admin->probe != NULL ? edge_probe_engine(admin->probe) : NULL;
+    for (uint32_t i = 0; engine != NULL && i < engine->model_count; i++) {
+        const char *id = engine->models[i].id;
+        if (id[0] != '\0' && length + strlen(id) + 2 <= capacity)
+            length += (size_t)snprintf(out + length, capacity - length, "%s\n", id);
+    }
+    return (struct slice){out, length};
 }
 
 struct admin_call *admin_call_create(struct admin *admin, struct http_request *request)
 {
+    char models[LIMIT_POOL_ENGINES * LEDGER_MODEL_BYTES];
     struct slice from[] = {
         http_method(request),
         http_path(request),
@@ -31,7 +43,7 @@ struct admin_call *admin_call_create(struct admin *admin, struct http_request *r
         http_header_get(request, "if-match"),
         http_header_get(request, "if-none-match"),
         http_header_get(request, "idempotency-key"),
-        create_model(admin),
+        create_models(admin, models, sizeof models),
     };
     enum { COUNT = sizeof from / sizeof from[0] };
     size_t bytes = sizeof(struct admin_call);

@@ -68,7 +68,7 @@ struct admin_call {
     struct slice idempotency_key; /* bytes NULL = not sent */
     bool is_kept;                 /* the answer is kept under the idempotency key, as `kept` */
     struct tenant_request kept;
-    struct slice model; /* the model that the engine serves; empty = unknown */
+    struct slice model; /* names of models that are served, each with \n; empty = unknown */
 
     /* The answer, which the function fills. */
     struct buffer out;

@@ -142,9 +142,22 @@ static struct tenant_fields fields_given(const struct admin_body_field fields[FI
     return out;
 }
 
-/* Appends the name of a model as a line, the form that a tenant stores. A name that the engine does
- * not serve is refused; without an engine (`model` is empty) every name is accepted. */
-static enum status models_add(struct slice model, size_t index, const char *name,
+static bool models_has(struct slice models, const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t at = 0; at < models.length;) {
+        const char *end = memchr(models.bytes + at, '\n', models.length - at);
+        const size_t line = end != NULL ? (size_t)(end - models.bytes) - at : models.length - at;
+        if (line == length && memcmp(models.bytes + at, name, length) == 0)
+            return true;
+        at += line + 1;
+    }
+    return false;
+}
+
+/* Appends the name of a model as a line, the form that a tenant stores. A name that no engine
+ * serves is refused; without an engine (`models` is empty) every name is accepted. */
+static enum status models_add(struct slice models, size_t index, const char *name,
                               struct buffer *out)
 {
     char where[STATUS_PARAM_BYTES];
@@ -153,7 +166,7 @@ static enum status models_add(struct slice model, size_t index, const char *name
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             FAIL_PARAM(STATUS_INVALID, where, "%s has control characters.", where);
     }
-    if (model.length > 0 && !slice_is(model, name))
+    if (models.length > 0 && !models_has(models, name))
         FAIL_PARAM(STATUS_MODEL_NOT_FOUND, where, "No engine serves a model with this name.");
     buffer_append_text(out, name);
     buffer_append_char(out, '\n');

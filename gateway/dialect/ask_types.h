@@ -24,7 +24,7 @@ struct ask_prompt {
 
 /* What the body is checked against. */
 struct ask_model {
-    const char *name;
+    const char *name;                  /* NULL: the caller looks the name up */
     uint32_t vocab;                    /* token ids are below it */
     const struct answer_model *answer; /* how it writes calls; outlives the ask */
     /* A server behind this one renders the template, constrains the answer and splits it: what the

@@ -12,13 +12,13 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/log.h"
-#include "gateway/adapter/adapter.h"
 #include "gateway/engine_http/face.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_routes.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/stderr_lines.h"
+#include "gateway/pool/pool.h"
 #include "gateway/source/source_fleet.h"
 #include "kernels/ranks.h"
 
@@ -223,25 +223,47 @@ static enum status open_template(const struct engine_http_options *options, stru
     FAIL(status != STATUS_OK ? status : STATUS_INVALID, "chat template %s is empty", path);
 }
 
-/* Opens a foreign server as the source of answers. */
+/* Opens one foreign server as the source of answers. */
 static enum status open_adapter(struct engine_process *process)
 {
     const struct config *config = process->config;
-    const struct engine_http_options *given = process->options;
+    const struct pool_upstream *upstream = &process->options->upstreams[0];
     const struct adapter_options options = {.loop = process->face.loop,
-                                            .url = config->upstream,
-                                            .addresses = given->upstream_addresses,
-                                            .kind = config->upstream_kind,
-                                            .key = given->upstream_key,
-                                            .model_name = config->model_name,
-                                            .requests_max = (uint32_t)config->upstream_requests,
+                                            .url = upstream->row.url,
+                                            .addresses = &upstream->addresses,
+                                            .kind = upstream->row.kind,
+                                            .key = upstream->key,
+                                            .model_name = upstream->row.model,
+                                            .requests_max = upstream->row.requests,
                                             .idle_ms =
                                                 (uint32_t)config->upstream_idle_timeout_s * 1000,
-                                            .accepts_shared = config->upstream_shared_cache,
+                                            .accepts_shared = upstream->row.accepts_shared,
                                             .metrics = process->face.metrics,
+                                            .labels = "",
                                             .wake = face_wake,
                                             .wake_context = &process->face};
-    return adapter_open(&process->face.source, &options);
+    struct adapter_found found;
+    TRY(adapter_look(&found, &options));
+    return adapter_open(&process->face.source, &options, &found);
+}
+
+/* Opens several as one source. */
+static enum status open_pool(struct engine_process *process)
+{
+    const struct pool_options options = {
+        .loop = process->face.loop,
+        .upstreams = process->options->upstreams,
+        .count = process->options->upstream_count,
+        .idle_ms = (uint32_t)process->config->upstream_idle_timeout_s * 1000,
+        .metrics = process->face.metrics,
+        .wake = face_wake,
+        .wake_context = &process->face};
+    return pool_open(&process->face.source, &options);
+}
+
+static enum status open_foreign(struct engine_process *process)
+{
+    return process->options->upstream_count > 1 ? open_pool(process) : open_adapter(process);
 }
 
 static enum status open_fleet(struct engine_process *process)
@@ -316,7 +338,7 @@ static enum status open_fleet(struct engine_process *process)
 
 static enum status open_source(struct engine_process *process)
 {
-    TRY(process->config->upstream[0] != '\0' ? open_adapter(process) : open_fleet(process));
+    TRY(process->config->upstream[0] != '\0' ? open_foreign(process) : open_fleet(process));
     process->face.source->ops->info(process->face.source, &process->face.info);
     final_ring_name_model(process->face.finals, process->face.info.model_name);
     return STATUS_OK;

@@ -16,7 +16,7 @@
 
 enum { ENGINE_HTTP_PEERS = 4 };
 
-struct adapter_addresses;
+struct pool_upstream;
 struct ranks;
 
 /* engine_http_run owns all descriptors. A descriptor is given when it was opened with rights that
@@ -29,9 +29,9 @@ struct engine_http_options {
     int model_descriptor;    /* file of config->model; -1 = open it */
     int template_descriptor; /* file of config->chat_template; 0 = open it */
     /* Of config->upstream, which needs it: looked up before this process lost that right. */
-    const struct adapter_addresses *upstream_addresses;
-    const char *upstream_key; /* first line of config->upstream_key_file; "" = none */
-    int state_descriptor;     /* directory of finals.ring; -1 = open config->data_dir */
+    const struct pool_upstream *upstreams; /* [upstream_count] */
+    uint32_t upstream_count;
+    int state_descriptor; /* directory of finals.ring; -1 = open config->data_dir */
     /* One for each of config->engines, borrowed; this process is rank 0. NULL = no other ranks. */
     struct ranks *ranks[LIMIT_ENGINES];
     /* User ids of the edge, which may connect. Without any, only this process's user may. */

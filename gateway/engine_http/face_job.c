@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "config/base/clock.h"
+#include "config/base/limits_upstream.h"
 #include "config/base/mem.h"
 #include "gateway/dialect/ask_tools.h"
 #include "gateway/engine_http/face_embed.h"
@@ -40,6 +41,8 @@ struct face_job {
     enum status parse_status;
     struct error_note note; /* the failure, if there was one */
     struct face_frame_head head;
+    char model[LIMIT_NAME_BYTES];             /* that answers */
+    uint16_t model_number;                    /* final_record.model */
     struct buffer tools;                      /* ask_tools.lines, for the splitters of choices */
     struct buffer names;                      /* ask_tools.names */
     uint64_t unconstrained[LIMIT_TOOLS / 64]; /* bit i: tool i, as engine_event */
@@ -164,12 +167,13 @@ static void job_drained(void *context)
 static struct final_record job_record(const struct face_job *job,
                                       const struct engine_report *report)
 {
-    static const enum final_route routes[] = {[ASK_CHAT] = FINAL_ROUTE_CHAT,
-                                              [ASK_TEXT] = FINAL_ROUTE_COMPLETIONS,
-                                              [ASK_GENERATE] = FINAL_ROUTE_GENERATE,
-                                              [ASK_EMBED] = FINAL_ROUTE_EMBEDDINGS};
+    static const uint16_t routes[] = {[ASK_CHAT] = FINAL_ROUTE_CHAT,
+                                      [ASK_TEXT] = FINAL_ROUTE_COMPLETIONS,
+                                      [ASK_GENERATE] = FINAL_ROUTE_GENERATE,
+                                      [ASK_EMBED] = FINAL_ROUTE_EMBEDDINGS};
     struct final_record record = {
         .route = routes[job->dialect],
+        .model = job->model_number,
         .at_us = clock_wall_us(clock_system()),
         .report = final_ring_counts(report),
     };
@@ -211,7 +215,7 @@ static void job_write_start(struct face_job *job)
     buffer_printf(&data, "{\"protocol\":%d,\"request_id\":", FACE_PROTOCOL);
     buffer_append_json_string(&data, slice_of(job->trusted.request_id));
     buffer_append_text(&data, ",\"model\":");
-    buffer_append_json_string(&data, slice_of(job->face->info.model_name));
+    buffer_append_json_string(&data, slice_of(job->model));
     buffer_printf(&data, ",\"prompt_tokens\":%u,\"cached_tokens\":%u,\"queue_us\":%lld}",
                   job->so_far.prompt_tokens, job->so_far.cached_tokens,
                   (long long)job->so_far.queue_us);
@@ -586,7 +590,7 @@ static enum status job_make_head(struct face_job *job)
         [ASK_CHAT] = "chatcmpl", [ASK_TEXT] = "cmpl", [ASK_GENERATE] = "gen", [ASK_EMBED] = "emb"};
     snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->dialect], (int)id.length,
              id.bytes);
-    head->model = job->face->info.model_name;
+    head->model = job->model;
     head->tier = service_class_tier(job->trusted.service_class);
     head->created_s = clock_wall_us(clock_system()) / 1000000;
     head->want_logprobs = job->parsed.engine.want_logprobs;
@@ -624,6 +628,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t slot)
     /* Each prompt of a request gets its own seed, derived from the request's seed. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
     request.context = &job->sink;
+    request.model = slice_of(job->model);
     struct source *source = job->face->source;
     job->ids[slot] = 0;
     TRY(source->ops->submit(source, &request, &job->ids[slot]));
@@ -661,6 +666,28 @@ static void job_submit_more(struct face_job *job, uint32_t slot)
         job_drop_body(job);
 }
 
+/* Finds the model that a body names, among several; one without a name gets the first. */
+static enum status job_choose_model(struct face_job *job)
+{
+    const struct face *face = job->face;
+    const json_t *named = json_object_get(job->parsed.root, "model");
+    const struct slice name = {json_string_value(named), json_string_length(named)};
+    struct source_model models[LIMIT_POOL_ENGINES];
+    snprintf(job->model, sizeof job->model, "%s", face->info.model_name);
+    if (face->source->ops->models == NULL)
+        return STATUS_OK;
+    const size_t count = face->source->ops->models(face->source, models, LIMIT_POOL_ENGINES);
+    size_t at = 0;
+    while (at < count && name.length > 0 && !slice_is(name, models[at].name))
+        at++;
+    if (at == count)
+        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
+                   "The model '%.*s' does not exist or you do not have access to it.",
+                   (int)(name.length < 64 ? name.length : 64), name.bytes);
+    memcpy(job->model, models[at].name, sizeof job->model);
+    return final_ring_number(face->finals, job->model, &job->model_number);
+}
+
 static void job_parsed(struct loop_turns_task *task)
 {
     struct face_job *job = (struct face_job *)task;
@@ -672,6 +699,8 @@ static void job_parsed(struct loop_turns_task *task)
         status_note_set(&job->note);
     if (status == STATUS_OK && !job->trusted.has_class) /* no edge: the body gives the class */
         job->trusted.service_class = job->parsed.engine.service_class;
+    if (status == STATUS_OK)
+        status = job_choose_model(job);
     if (status == STATUS_OK)
         status = job_make_head(job);
     for (uint32_t i = 0; i < job->slots && status == STATUS_OK; i++)
@@ -693,7 +722,8 @@ static void job_parse(struct loop_turns_task *task)
     struct face_job *job = (struct face_job *)task;
     if (job->is_cancelled) /* nobody waits for the answer */
         return;
-    const struct ask_model model = {.name = job->face->info.model_name,
+    const bool has_several = job->face->source->ops->models != NULL; /* job_choose_model looks */
+    const struct ask_model model = {.name = has_several ? NULL : job->face->info.model_name,
                                     .vocab = job->face->info.vocab,
                                     .answer = job->face->source->answer,
                                     .is_foreign = job->face->source->answer == NULL,

@@ -1,8 +1,10 @@
 #include "gateway/engine_http/face_routes.h"
 
 #include <malloc.h>
+#include <stdio.h>
 
 #include "config/base/decimal.h"
+#include "config/base/limits_upstream.h"
 #include "gateway/dialect/ask_json.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_prompt.h"
@@ -52,14 +54,35 @@ static void on_detokenize(struct http_request *request, void *context)
     face_text_start(context, request, FACE_TEXT_DETOKENIZE);
 }
 
-static void append_model(const struct face *face, struct buffer *out)
+static size_t models_of(const struct face *face, struct source_model models[LIMIT_POOL_ENGINES])
+{
+    if (face->source->ops->models != NULL)
+        return face->source->ops->models(face->source, models, LIMIT_POOL_ENGINES);
+    snprintf(models[0].name, sizeof models[0].name, "%s", face->info.model_name);
+    models[0].context = face->info.context;
+    models[0].created_s = face->info.created_wall_s;
+    return 1;
+}
+
+static void append_model(const struct source_model *model, struct buffer *out)
 {
     buffer_append_text(out, "{\"id\":");
-    buffer_append_json_string(out, slice_of(face->info.model_name));
+    buffer_append_json_string(out, slice_of(model->name));
     buffer_printf(out,
                   ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"banyan\","
                   "\"max_model_len\":%u}",
-                  (long long)face->info.created_wall_s, face->info.context);
+                  (long long)model->created_s, model->context);
+}
+
+static void append_models(const struct face *face, struct buffer *out)
+{
+    struct source_model models[LIMIT_POOL_ENGINES];
+    const size_t count = models_of(face, models);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_char(out, ',');
+        append_model(&models[i], out);
+    }
 }
 
 static void on_models(struct http_request *request, void *context)
@@ -67,16 +90,20 @@ static void on_models(struct http_request *request, void *context)
     struct buffer answer;
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
-    append_model(context, &answer);
+    append_models(context, &answer);
     buffer_append_text(&answer, "]}");
     respond(request, &answer);
 }
 
 static void on_model(struct http_request *request, void *context)
 {
-    const struct face *face = context;
     struct slice id = http_path_argument(request, 0);
-    if (!slice_is(id, face->info.model_name)) {
+    struct source_model models[LIMIT_POOL_ENGINES];
+    const size_t count = models_of(context, models);
+    size_t at = 0;
+    while (at < count && !slice_is(id, models[at].name))
+        at++;
+    if (at == count) {
         http_respond_error(request, STATUS_MODEL_NOT_FOUND, "model",
                            "The model '%.*s' does not exist or you do not have access to it.",
                            (int)(id.length < 64 ? id.length : 64), id.bytes);
@@ -84,7 +111,7 @@ static void on_model(struct http_request *request, void *context)
     }
     struct buffer answer;
     buffer_init(&answer, ANSWER_BYTES_MAX);
-    append_model(face, &answer);
+    append_model(&models[at], &answer);
     respond(request, &answer);
 }
 
@@ -155,8 +182,10 @@ static void on_stats(struct http_request *request, void *context)
     buffer_append_json_string(&answer, slice_of(face->info.model_name));
     buffer_printf(&answer, ",\"created\":%lld,\"max_model_len\":%u",
                   (long long)face->info.created_wall_s, face->info.context);
+    buffer_append_text(&answer, ",\"models\":[");
+    append_models(face, &answer);
     buffer_printf(&answer,
-                  ",\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
+                  "],\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
                   "\"sequences_throttled\":%u,"
                   "\"prefix_followers\":%u,\"steps\":%llu,\"rows\":%llu,",
                   stats.requests, face->job_count, stats.sequences_running, stats.sequences_waiting,

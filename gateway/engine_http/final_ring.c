@@ -41,6 +41,13 @@ struct final_era {
     char name[LIMIT_NAME_BYTES];
 };
 
+/* The model of all records with the number of its place + 1. `is_used` is stored after the whole
+ * `name`. */
+struct final_name {
+    uint64_t is_used;
+    char name[LIMIT_NAME_BYTES];
+};
+
 /* The file's format depends on this size, on every machine. */
 _Static_assert(sizeof(struct final_counts) == 64, "the ring's format has changed");
 
@@ -49,6 +56,7 @@ struct final_ring {
     struct final_live *live;     /* [live_capacity] */
     struct final_record *slots;  /* [capacity] */
     struct final_era *eras;      /* [FINAL_RING_MODELS] */
+    struct final_name *names;    /* [FINAL_RING_NAMES] */
     size_t bytes;
     int descriptor; /* has the lock */
     uint32_t recovered;
@@ -120,7 +128,8 @@ static size_t open_bytes(uint32_t capacity, uint32_t live_capacity)
 {
     return sizeof(struct final_header) + (size_t)live_capacity * sizeof(struct final_live) +
            (size_t)capacity * sizeof(struct final_record) +
-           FINAL_RING_MODELS * sizeof(struct final_era);
+           FINAL_RING_MODELS * sizeof(struct final_era) +
+           FINAL_RING_NAMES * sizeof(struct final_name);
 }
 
 /* Renames the file of an older version. Its unacknowledged records are kept for the operator: read
@@ -179,9 +188,11 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
     if (fstat(ring->descriptor, &info) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     bool is_new = info.st_size == 0;
-    /* A file from before models were stored is shorter: it grows, and its records have no model. */
-    size_t without_models = ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era);
-    if (!is_new && (size_t)info.st_size != ring->bytes && (size_t)info.st_size != without_models)
+    /* A file from before models, or numbers of models, were stored is shorter, and grows. */
+    size_t without_names = ring->bytes - FINAL_RING_NAMES * sizeof(struct final_name);
+    size_t without_models = without_names - FINAL_RING_MODELS * sizeof(struct final_era);
+    const size_t size = (size_t)info.st_size;
+    if (!is_new && size != ring->bytes && size != without_names && size != without_models)
         FAIL(STATUS_CORRUPT, "final records: the file has not the size that this version expects; "
                              "move it away");
     /* All blocks are allocated now. A store into a hole would be a SIGBUS when the disk is full. */
@@ -214,6 +225,7 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
     ring->live = (void *)(header + 1);
     ring->slots = (void *)(ring->live + live_capacity);
     ring->eras = (void *)(ring->slots + capacity);
+    ring->names = (void *)(ring->eras + FINAL_RING_MODELS);
     return STATUS_OK;
 }
 
@@ -384,6 +396,35 @@ const char *final_ring_model(const struct final_ring *ring, uint64_t sequence)
     return era != NULL && memchr(era->name, '\0', sizeof era->name) != NULL ? era->name : "";
 }
 
+enum status final_ring_number(struct final_ring *ring, const char *name, uint16_t *out)
+{
+    uint16_t place = 0;
+    while (place < FINAL_RING_NAMES && ring->names[place].is_used != 0 &&
+           strncmp(ring->names[place].name, name, LIMIT_NAME_BYTES) != 0)
+        place++;
+    if (place == FINAL_RING_NAMES)
+        FAIL(STATUS_LIMIT, "more than %d models have been served from this data directory",
+             FINAL_RING_NAMES);
+    if (ring->names[place].is_used == 0) {
+        snprintf(ring->names[place].name, LIMIT_NAME_BYTES, "%s", name);
+        keep_order();
+        ring->names[place].is_used = 1;
+        keep_order();
+    }
+    *out = (uint16_t)(place + 1);
+    return STATUS_OK;
+}
+
+static const char *record_model(const struct final_ring *ring, const struct final_record *record)
+{
+    if (record->model == 0)
+        return final_ring_model(ring, record->sequence);
+    if (record->model > FINAL_RING_NAMES)
+        return "";
+    const char *name = ring->names[record->model - 1].name;
+    return memchr(name, '\0', LIMIT_NAME_BYTES) != NULL ? name : "";
+}
+
 /* --- writing ------------------------------------------------------------------------------- */
 
 int final_ring_begin(struct final_ring *ring, const struct final_record *record)
@@ -549,7 +590,7 @@ void final_ring_render(const struct final_ring *ring, const struct final_record 
                                                             : "/v1/completions");
     buffer_append_json_string(out, slice_of(record->service_class));
     buffer_append_text(out, ",\"model\":");
-    buffer_append_json_string(out, slice_of(final_ring_model(ring, record->sequence)));
+    buffer_append_json_string(out, slice_of(record_model(ring, record)));
     buffer_printf(out,
                   ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
                   "\"completion_tokens\":%u,\"reasoning_tokens\":%u,\"finish_reason\":\"%s\","

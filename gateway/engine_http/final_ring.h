@@ -10,6 +10,7 @@
  *   [live: one slot for each running request that was answered with 200, with its counts so far]…
  *   [record: slot next % capacity]…
  *   [era: the model of the records from a sequence on]…
+ *   [name: a model of records that have its number]…
  *
  * Sequences only rise. When the ring is full, the oldest record is overwritten; an overwritten
  * record that was not acknowledged is counted (final_ring_figures) and logged.
@@ -33,7 +34,12 @@
 
 struct final_ring;
 
-enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1, FINAL_RING_MODELS = 8 };
+enum {
+    FINAL_RING_CLASS_BYTES = 16,
+    FINAL_RING_NONE = -1,
+    FINAL_RING_MODELS = 8,
+    FINAL_RING_NAMES = 64, /* of models that are served beside the first */
+};
 
 /* These numbers are stored in the file: a number never gets another meaning. */
 enum final_route {
@@ -67,7 +73,8 @@ struct final_record {
     uint8_t tenant[16]; /* a hash that the edge made; all zero = none was given */
     uint8_t key[16];    /* the same */
     char service_class[FINAL_RING_CLASS_BYTES];
-    uint32_t route; /* enum final_route */
+    uint16_t route; /* enum final_route */
+    uint16_t model; /* final_ring_number(); 0, also in older files: the model of its era */
     int64_t at_us;  /* wall clock, at the end or at the last progress */
     struct final_counts report;
 };
@@ -86,9 +93,12 @@ void final_ring_close(struct final_ring *ring);
 
 /* Sets the model of all later records. Called once at a start, before final_ring_begin(). */
 void final_ring_name_model(struct final_ring *ring, const char *name);
-/* The model of a record, valid as long as the ring. It is "" when the ring does not know it: an
- * engine of an earlier version wrote the record, or FINAL_RING_MODELS other models were served
- * since. */
+/* The number of a model for final_record.model; the first time, its name is stored. LIMIT when
+ * FINAL_RING_NAMES others are stored. */
+enum status final_ring_number(struct final_ring *ring, const char *name, uint16_t *out);
+/* The model of a record whose number is 0, valid as long as the ring. It is "" when the ring does
+ * not know it: an engine of an earlier version wrote the record, or FINAL_RING_MODELS other models
+ * were served since. */
 const char *final_ring_model(const struct final_ring *ring, uint64_t sequence);
 
 /* Begins a request and returns its slot ("place"): from now on it is recorded even if this process

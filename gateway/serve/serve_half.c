@@ -23,14 +23,15 @@
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
+#include "gateway/pool/pool.h"
 #include "gateway/serve/sandbox.h"
 #include "gateway/upstream/key_fetch.h"
 #include "kernels/kernels_prepare.h"
 
-/* What the engine knows of a foreign server before it is confined. */
-struct engine_upstream {
-    struct adapter_addresses addresses;
-    char key[LIMIT_UPSTREAM_KEY_BYTES];
+/* What the engine knows of foreign servers before it is confined. */
+struct engine_upstreams {
+    struct pool_upstream list[LIMIT_POOL_ENGINES];
+    uint32_t count;
 };
 
 enum {
@@ -181,19 +182,19 @@ static enum status serve_half_confine(const struct serve_half_options *options,
 
 /* --- engine --- */
 
-/* Confines the engine to `places`, the directory `state` and, unless it is 0, one port. */
+/* Confines the engine to `places`, the directory `state` and the ports of `network`. */
 static enum status engine_confine(const struct serve_half_options *options, struct places *places,
-                                  int state, uint16_t port)
+                                  int state, const struct sandbox_network *network)
 {
-    const struct sandbox_network network = {.ports = {port}, .count = port != 0};
     places_add_open(places, state, SANDBOX_WRITE);
-    return serve_half_confine(options, places, &network, false);
+    return serve_half_confine(options, places, network, false);
 }
 
 enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
 {
     struct places places = {.count = 0};
-    return engine_confine(options, &places, state, 0);
+    const struct sandbox_network network = {.count = 0};
+    return engine_confine(options, &places, state, &network);
 }
 
 /* Takes the lock of the state directory: one engine may use it. The descriptor stays open, so the
@@ -249,27 +250,52 @@ static enum status engine_open_model(const char *path, int *out)
     return STATUS_OK;
 }
 
-/* Looks up the host of --upstream and reads its key, as long as this process may. */
-static enum status engine_open_upstream(const struct config *config, struct engine_upstream *out)
+/* Reads the key of a foreign server. */
+static enum status engine_open_key(const char *path, char key[LIMIT_UPSTREAM_KEY_BYTES])
 {
-    TRY(adapter_address_find(config->upstream, config->upstream_plain, &out->addresses));
-    out->key[0] = '\0';
-    if (config->upstream_key_file[0] == '\0')
+    key[0] = '\0';
+    if (path[0] == '\0')
         return STATUS_OK;
-    FILE *file = fopen(config->upstream_key_file, "re");
+    FILE *file = fopen(path, "re");
     if (file == NULL)
-        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "--upstream-key-file %s: %s",
-             config->upstream_key_file, strerrordesc_np(errno));
-    bool has_line = fgets(out->key, sizeof out->key, file) != NULL;
+        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "--upstream-key-file %s: %s", path,
+             strerrordesc_np(errno));
+    bool has_line = fgets(key, LIMIT_UPSTREAM_KEY_BYTES, file) != NULL;
     fclose(file);
-    size_t length = strcspn(out->key, "\r\n");
-    bool is_sound = has_line && length > 0 && length + 1 < sizeof out->key;
+    size_t length = strcspn(key, "\r\n");
+    bool is_sound = has_line && length > 0 && length + 1 < LIMIT_UPSTREAM_KEY_BYTES;
     for (size_t i = 0; i < length && is_sound; i++)
-        is_sound = out->key[i] > ' ' && out->key[i] <= '~';
+        is_sound = key[i] > ' ' && key[i] <= '~';
     if (!is_sound)
-        FAIL(STATUS_INVALID, "--upstream-key-file %s does not hold a key in its first line",
-             config->upstream_key_file);
-    out->key[length] = '\0';
+        FAIL(STATUS_INVALID, "--upstream-key-file %s does not hold a key in its first line", path);
+    key[length] = '\0';
+    return STATUS_OK;
+}
+
+/* Looks up the hosts of --upstream and reads their keys, as long as this process may. */
+static enum status engine_open_upstreams(const struct config *config, struct engine_upstreams *out)
+{
+    struct pool_row rows[LIMIT_POOL_ENGINES];
+    struct pool_row defaults = {.requests = (uint32_t)config->upstream_requests,
+                                .weight = POOL_ROW_WEIGHT,
+                                .accepts_shared = config->upstream_shared_cache};
+    const struct slice kind = slice_of(config->upstream_kind);
+    if (kind.length >= sizeof defaults.kind)
+        FAIL(STATUS_INVALID, "--upstream-kind %s is not known", config->upstream_kind);
+    memcpy(defaults.kind, kind.bytes, kind.length);
+    TRY(pool_rows_read(config->upstream, &defaults, rows, &out->count));
+    if (out->count > 1 && config->model_name[0] != '\0')
+        FAIL(STATUS_INVALID, "--model-name names one model; write --upstream url=URL,model=NAME");
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct pool_upstream *one = &out->list[i];
+        one->row = rows[i];
+        if (out->count == 1 && one->row.model[0] == '\0')
+            snprintf(one->row.model, sizeof one->row.model, "%s", config->model_name);
+        TRY(adapter_address_find(one->row.url, config->upstream_plain, &one->addresses));
+        TRY(engine_open_key(one->row.key_file[0] != '\0' ? one->row.key_file
+                                                         : config->upstream_key_file,
+                            one->key));
+    }
     return STATUS_OK;
 }
 
@@ -396,28 +422,31 @@ static void engine_end_ranks(const struct engine_http_options *engine)
     }
 }
 
-/* An engine that is an adapter: it has neither model nor device, but one port. */
+/* An engine that is an adapter: it has neither model nor device, but a port for each server. */
 static enum status engine_open_adapter(const struct serve_half_options *options,
                                        struct engine_http_options *engine,
-                                       struct engine_upstream *upstream)
+                                       struct engine_upstreams *upstreams)
 {
+    struct sandbox_network network = {.count = 0};
     struct places places = {.count = 0};
     if (options->config->model[0] != '\0')
         FAIL(STATUS_INVALID, "--model and --upstream exclude each other: one of them answers");
-    TRY(engine_open_upstream(options->config, upstream));
-    engine->upstream_addresses = &upstream->addresses;
-    engine->upstream_key = upstream->key;
+    TRY(engine_open_upstreams(options->config, upstreams));
+    engine->upstreams = upstreams->list;
+    engine->upstream_count = upstreams->count;
+    for (uint32_t i = 0; i < upstreams->count; i++)
+        network.ports[network.count++] = upstreams->list[i].addresses.port;
     sandbox_oom_score(ENGINE_OOM_SCORE);
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));
     places_add(&places, "/etc/ssl/openssl.cnf", SANDBOX_READ); /* its HTTP client reads it */
-    return engine_confine(options, &places, engine->state_descriptor, upstream->addresses.port);
+    return engine_confine(options, &places, engine->state_descriptor, &network);
 }
 
 /* Opens everything that the engine needs, then confines it. Ranks are forked first: they inherit no
  * lock, state or socket, and no device, which a forked process could not use. */
-static enum status engine_open(const struct serve_half_options *options,
-                               struct engine_http_options *engine)
+static enum status engine_open_all(const struct serve_half_options *options,
+                                   struct engine_http_options *engine)
 {
     const struct config *config = options->config;
     TRY(engine_open_model(config->model, &engine->model_descriptor));
@@ -438,7 +467,8 @@ static enum status engine_open(const struct serve_half_options *options,
     places_add_model(&places, engine->model_descriptor);
     if (engine->draft_descriptor > 0)
         places_add_model(&places, engine->draft_descriptor);
-    return engine_confine(options, &places, engine->state_descriptor, 0);
+    const struct sandbox_network network = {.count = 0};
+    return engine_confine(options, &places, engine->state_descriptor, &network);
 }
 
 enum status serve_half_run_engine(const struct serve_half_options *options)
@@ -452,10 +482,10 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
                                          .peers = {rights->edge_user, rights->own_user},
                                          .peer_count = 2,
                                          .pulse = options->pulse};
-    static struct engine_upstream upstream;
+    static struct engine_upstreams upstreams;
     enum status status = options->config->upstream[0] != '\0'
-                             ? engine_open_adapter(options, &engine, &upstream)
-                             : engine_open(options, &engine);
+                             ? engine_open_adapter(options, &engine, &upstreams)
+                             : engine_open_all(options, &engine);
     if (status == STATUS_OK)
         status = engine_http_run(&engine);
     engine_end_ranks(&engine);

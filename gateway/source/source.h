@@ -24,6 +24,21 @@ enum source_channel {
     SOURCE_CALL_ARGUMENTS,
 };
 
+/* What an ended request says of where it ran. */
+enum source_fault {
+    SOURCE_FINE,
+    SOURCE_FULL,   /* it has no room now */
+    SOURCE_GONE,   /* nobody listens there */
+    SOURCE_BROKEN, /* it broke: a cut, a failure of its own, no answer of the right form */
+};
+
+/* A model that a source can answer for. */
+struct source_model {
+    char name[LIMIT_NAME_BYTES];
+    uint32_t context;
+    int64_t created_s;
+};
+
 /* An event of a request: what the engine says, and what only a source knows. */
 struct source_event {
     struct engine_event engine;
@@ -39,6 +54,10 @@ struct source_event {
     uint32_t call;               /* number of the call, in the order of the answer */
     /* START, END: not all counts are the server's own, if it ends now, or as it has ended. */
     bool is_estimated;
+    /* ERROR, END. `may_go_elsewhere`: nothing of an answer came, and what failed was not the
+     * request. */
+    enum source_fault fault;
+    bool may_go_elsewhere;
 };
 
 struct source;
@@ -63,6 +82,8 @@ struct source_ops {
     /* Running requests, at most `count`. */
     size_t (*requests)(const struct source *source, struct engine_request_info *out, size_t count);
     size_t (*requests_max)(const struct source *source);
+    /* The models that can be asked for, at most `count`. NULL: the one of `info`. */
+    size_t (*models)(const struct source *source, struct source_model *out, size_t count);
 };
 
 /* The first member of every source. */

@@ -54,6 +54,8 @@ static bool source_fleet_next(struct source *source, struct source_event *out)
     out->call = 0;
     out->is_estimated = false;
     out->has_id = out->has_logprob = true;
+    out->fault = SOURCE_FINE;
+    out->may_go_elsewhere = false;
     out->bytes = (struct slice){0};
     if (event->kind != ENGINE_EVENT_TOKEN && event->kind != ENGINE_EVENT_PROMPT)
         return true;

@@ -46,9 +46,12 @@ class Player:
         self.keeps_open = False
         self.bodies = []
         self.hosts = set()
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
+        self.start(0)
         self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self, port):
+        self.listening = socket.create_server(("127.0.0.1", port))
+        self.port = self.listening.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -92,6 +95,10 @@ class Player:
             pass
 
     def stop(self):
+        try:
+            self.listening.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
+        except OSError:
+            pass
         self.listening.close()
 
 

@@ -73,9 +73,10 @@ MAY_INCLUDE = {
     "gateway/upstream": ["config/base", "gateway/http"],
     "gateway/source": ["config/base", "engine"],
     "gateway/adapter": ["config/base", "engine", "gateway/http", "gateway/upstream", "gateway/source"],
+    "gateway/pool": ["config/base", "engine", "gateway/http", "gateway/adapter"],
     "gateway/engine_http": [
         "config/base", "config", "kernels", "engine/answer", "engine", "gateway/http",
-        "gateway/dialect", "gateway/source", "gateway/adapter",
+        "gateway/dialect", "gateway/source", "gateway/pool",
     ],
     "gateway/cli": ["config/base", "auth/limits", "gateway/upstream"],
     "gateway/edge/state": [
@@ -105,7 +106,7 @@ MAY_INCLUDE = {
     ],
     "gateway/serve": [
         "config/base", "config", "kernels", "engine/ranks", "auth/ledger", "auth", "gateway/http",
-        "gateway/adapter", "gateway/engine_http", "gateway/upstream", "gateway/edge/state",
+        "gateway/adapter", "gateway/pool", "gateway/engine_http", "gateway/upstream", "gateway/edge/state",
         "gateway/edge",
     ],
     "gateway": [

@@ -96,6 +96,7 @@ TESTED_ELSEWHERE = {
     "gateway/adapter/adapter_ollama.c": "tests/unit/test_adapter_stream.c and tests/e2e/test_upstream_kinds.py",
     "gateway/adapter/adapter_ghosts.c": "tests/unit/test_adapter.c, with a server that has a gauge and one without",
     "gateway/adapter/adapter_probe.c": "tests/unit/test_adapter.c and tests/e2e/test_upstream.py",
+    "gateway/pool/pool.c": "tests/e2e/test_pool.py, with servers that die, come back and are cut",
     "gateway/source/source_fleet.c": "tests/unit/test_face.c, and every end-to-end test",
     "gateway/serve/admin_key.c": "tests/e2e/test_admin_scopes.py",
     "gateway/admin/admin_export.c": "tests/e2e/test_config_import.py",

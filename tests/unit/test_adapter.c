@@ -227,6 +227,7 @@ static enum status run_open(struct run *run, const char *kind, bool accepts_shar
                                             .url = url,
                                             .addresses = &run->addresses,
                                             .metrics = run->metrics,
+                                            .labels = "",
                                             .kind = kind,
                                             .key = "secret",
                                             .model_name = "",
@@ -234,7 +235,9 @@ static enum status run_open(struct run *run, const char *kind, bool accepts_shar
                                             .accepts_shared = accepts_shared,
                                             .wake = run_wake,
                                             .wake_context = run};
-    return adapter_open(&run->source, &options);
+    struct adapter_found found;
+    TRY(adapter_look(&found, &options));
+    return adapter_open(&run->source, &options, &found);
 }
 
 static void run_init(struct run *run)

@@ -327,6 +327,45 @@ static void test_memory_fails_at_each_allocation(void **state)
     assert_true(failures > 8);
 }
 
+/* A list has a flag for each element; a stronger source replaces it as a whole. */
+static void test_lists(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct config *config;
+    write_file(fixture, "{\"upstream\":[\"http://a:1\",\"http://b:2\"]}");
+    const char *const environment[] = {"BANYAN_UPSTREAM=http://c:3 http://d:4", NULL};
+    assert_int_equal(load(&config, CONFIG_SERVE, ARGUMENTS("--config", fixture->path), NOTHING),
+                     STATUS_OK);
+    assert_string_equal(config->upstream, "http://a:1 http://b:2");
+    struct buffer text;
+    buffer_init(&text, 1 << 20);
+    config_render(config, &text);
+    buffer_append_char(&text, '\0');
+    assert_non_null(strstr(text.bytes, "\"upstream\": [\"http://a:1\",\"http://b:2\"]"));
+    buffer_deinit(&text);
+    config_release(config);
+    assert_int_equal(load(&config, CONFIG_SERVE, ARGUMENTS("--config", fixture->path), environment),
+                     STATUS_OK);
+    assert_string_equal(config->upstream, "http://c:3 http://d:4");
+    config_release(config);
+    assert_int_equal(load(&config, CONFIG_SERVE,
+                          ARGUMENTS("--config", fixture->path, "--upstream", "http://e:5",
+                                    "--upstream=http://f:6", "--upstream", "http://g:7"),
+                          environment),
+                     STATUS_OK);
+    assert_string_equal(config->upstream, "http://e:5 http://f:6 http://g:7");
+    config_release(config);
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--upstream", "http://a:1 http://b:2"), NOTHING,
+                   STATUS_INVALID, "holds a space");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--upstream", ""), NOTHING, STATUS_INVALID, "is empty");
+    write_file(fixture, "{\"upstream\":[7]}");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--config", fixture->path), NOTHING, STATUS_INVALID,
+                   "a list of texts");
+    write_file(fixture, "{\"upstream\":\"http://a:1\"}");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--config", fixture->path), NOTHING, STATUS_INVALID,
+                   "a list of texts");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_file_of_both_halves, setup, teardown),
         cmocka_unit_test(test_texts_are_copies),
         cmocka_unit_test(test_revision),
+        cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,7 +356,8 @@ static void test_a_file_without_models_is_taken(void **state)
     struct final_record record;
     assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     assert_int_equal(append(ring, 10), 1);
-    off_t length = (off_t)(ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era));
+    off_t length = (off_t)(ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era) -
+                           FINAL_RING_NAMES * sizeof(struct final_name));
     final_ring_close(ring);
     assert_int_equal(truncate(path, length), 0);
     assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
@@ -367,6 +368,52 @@ static void test_a_file_without_models_is_taken(void **state)
     assert_int_equal(append(ring, 20), 2);
     assert_string_equal(final_ring_model(ring, 1), "");
     assert_string_equal(final_ring_model(ring, 2), "m");
+    final_ring_close(ring);
+}
+
+/* Records of one engine that serves several models have the number of theirs, also in a file that
+ * was made before there were numbers. */
+static void test_numbers_of_models(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct final_record record = {.route = FINAL_ROUTE_CHAT};
+    struct buffer text;
+    uint16_t numbers[3];
+    char name[16];
+    buffer_init(&text, 1 << 16);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    off_t length = (off_t)(ring->bytes - FINAL_RING_NAMES * sizeof(struct final_name));
+    final_ring_name_model(ring, "first");
+    assert_int_equal(append(ring, 10), 1);
+    final_ring_close(ring);
+    assert_int_equal(truncate(path, length), 0);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    assert_int_equal(final_ring_number(ring, "a", &numbers[0]), STATUS_OK);
+    assert_int_equal(final_ring_number(ring, "b", &numbers[1]), STATUS_OK);
+    assert_int_equal(final_ring_number(ring, "a", &numbers[2]), STATUS_OK);
+    assert_int_equal(numbers[0], numbers[2]);
+    assert_int_not_equal(numbers[0], numbers[1]);
+    record.model = numbers[1];
+    snprintf(record.request_id, sizeof record.request_id, "req_b");
+    final_ring_end(ring, FINAL_RING_NONE, &record);
+    final_ring_close(ring);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    record.sequence = 0;
+    static const char *const wanted[] = {"\"model\":\"first\"", "\"model\":\"b\""};
+    for (int i = 0; i < 2; i++) {
+        assert_true(final_ring_next(ring, record.sequence, &record));
+        buffer_clear(&text);
+        final_ring_render(ring, &record, NULL, &text);
+        buffer_append_char(&text, '\0');
+        assert_non_null(strstr(text.bytes, wanted[i]));
+    }
+    for (int i = 2; i < FINAL_RING_NAMES; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        assert_int_equal(final_ring_number(ring, name, &numbers[0]), STATUS_OK);
+    }
+    assert_int_equal(final_ring_number(ring, "one more", &numbers[0]), STATUS_LIMIT);
+    buffer_deinit(&text);
     final_ring_close(ring);
 }
 
@@ -686,6 +733,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_frame_has_every_member, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_record_keeps_its_model, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_file_without_models_is_taken, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_numbers_of_models, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_an_older_file_is_set_aside, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_one_engine_a_file, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_damaged_slot_is_passed_over, make_path, drop_path),

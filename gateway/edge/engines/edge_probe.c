@@ -137,6 +137,28 @@ static void stats_text(const json_t *root, const char *name, char *out, size_t c
     snprintf(out, capacity, "%s", text != NULL ? text : "");
 }
 
+static void stats_model(const json_t *from, const char *name, struct edge_probe_engine *out)
+{
+    if (out->model_count == LIMIT_POOL_ENGINES)
+        return;
+    struct edge_probe_model *model = &out->models[out->model_count++];
+    json_int_t context = json_integer_value(json_object_get(from, "max_model_len"));
+    stats_text(from, name, model->id, sizeof model->id);
+    model->context = context > 0 && context < UINT32_MAX ? (uint32_t)context : 0;
+    model->created_s = json_integer_value(json_object_get(from, "created"));
+}
+
+/* An engine of an earlier version tells one model, beside its other figures. */
+static void stats_models(const json_t *root, struct edge_probe_engine *out)
+{
+    const json_t *models = json_object_get(root, "models");
+    size_t at;
+    const json_t *model;
+    json_array_foreach(models, at, model) stats_model(model, "id", out);
+    if (out->model_count == 0)
+        stats_model(root, "model", out);
+}
+
 static enum status stats_read(struct edge_probe *probe)
 {
     struct edge_probe_engine *found = &probe->found;
@@ -152,9 +174,7 @@ static enum status stats_read(struct edge_probe *probe)
     json_int_t waiting = json_integer_value(json_object_get(root, "finals_waiting"));
     found->protocol = protocol > 0 && protocol < UINT32_MAX ? (uint32_t)protocol : 0;
     found->finals_waiting = waiting > 0 ? (uint64_t)waiting : 0;
-    json_int_t context = json_integer_value(json_object_get(root, "max_model_len"));
-    found->context = context > 0 && context < UINT32_MAX ? (uint32_t)context : 0;
-    found->created_s = json_integer_value(json_object_get(root, "created"));
+    stats_models(root, found);
     probe->is_draining = json_is_true(json_object_get(root, "is_draining"));
     stats_text(root, "instance", found->instance, sizeof found->instance);
     stats_text(root, "model", found->model, sizeof found->model);

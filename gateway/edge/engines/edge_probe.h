@@ -12,6 +12,7 @@
 #pragma once
 
 #include "auth/ledger/ledger.h"
+#include "config/base/limits_upstream.h"
 #include "config/base/metrics.h"
 #include "gateway/upstream/http1_client.h"
 
@@ -26,14 +27,21 @@ enum edge_probe_state {
     EDGE_PROBE_FOREIGN,  /* speaks another protocol: nothing may be sent to it */
 };
 
+/* A model that the engine answers for. */
+struct edge_probe_model {
+    char id[LEDGER_MODEL_BYTES];
+    int64_t created_s; /* when the model was loaded, Unix time */
+    uint32_t context;  /* the longest sequence in tokens; 0: the engine did not say */
+};
+
 /* The result of the last check. While the engine is down, all but `state` keep their last value. */
 struct edge_probe_engine {
     enum edge_probe_state state;
     uint32_t protocol;
     char instance[EDGE_PROBE_INSTANCE_BYTES]; /* a new one at each start of an engine */
-    char model[LEDGER_MODEL_BYTES];
-    int64_t created_s;       /* when the model was loaded, Unix time */
-    uint32_t context;        /* the longest sequence in tokens; 0: the engine did not say */
+    char model[LEDGER_MODEL_BYTES];           /* of requests that name none */
+    struct edge_probe_model models[LIMIT_POOL_ENGINES];
+    uint32_t model_count;
     uint64_t finals_waiting; /* records that the engine keeps until they are acknowledged */
 };
 

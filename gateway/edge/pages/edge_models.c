@@ -19,32 +19,50 @@ enum status edge_models_check(const struct edge *edge, const struct principal *p
     return STATUS_OK;
 }
 
-static void append_model(const struct edge_probe_engine *engine, struct buffer *out)
+static void append_model(const struct edge_probe_model *model, struct buffer *out)
 {
     buffer_append_text(out, "{\"id\":");
-    buffer_append_json_string(out, slice_of(engine->model));
+    buffer_append_json_string(out, slice_of(model->id));
     buffer_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"banyan\"",
-                  (long long)engine->created_s);
-    if (engine->context != 0)
-        buffer_printf(out, ",\"max_model_len\":%u", engine->context);
+                  (long long)model->created_s);
+    if (model->context != 0)
+        buffer_printf(out, ",\"max_model_len\":%u", model->context);
     buffer_append_char(out, '}');
+}
+
+/* Appends those of the models that the tenant may use; with `id.bytes`, the one of that name. */
+static enum status append_allowed(const struct edge *edge, const struct principal *principal,
+                                  struct slice id, uint32_t *count, struct buffer *out)
+{
+    const struct edge_probe_engine *engine = edge_probe_engine(edge->probe);
+    *count = 0;
+    for (uint32_t i = 0; i < engine->model_count; i++) {
+        const struct edge_probe_model *model = &engine->models[i];
+        bool is_allowed;
+        if (id.bytes != NULL && !slice_is(id, model->id))
+            continue;
+        TRY(edge_models_check(edge, principal, slice_of(model->id), &is_allowed));
+        if (!is_allowed)
+            continue;
+        if ((*count)++ > 0)
+            buffer_append_char(out, ',');
+        append_model(model, out);
+    }
+    return STATUS_OK;
 }
 
 enum status edge_models_append(const struct edge *edge, const struct principal *principal,
                                struct slice id, struct buffer *out)
 {
-    const struct edge_probe_engine *engine = edge_probe_engine(edge->probe);
-    bool is_allowed;
+    uint32_t count = 0;
     if (!edge_models_is_known(edge))
         FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    TRY(edge_models_check(edge, principal, slice_of(engine->model), &is_allowed));
-    if (id.bytes != NULL && (!is_allowed || !slice_is(id, engine->model)))
-        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
-                   "The model does not exist or you do not have access to it.");
     if (id.bytes == NULL)
         buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
-    if (is_allowed)
-        append_model(engine, out);
+    TRY(append_allowed(edge, principal, id, &count, out));
+    if (id.bytes != NULL && count == 0)
+        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
+                   "The model does not exist or you do not have access to it.");
     if (id.bytes == NULL)
         buffer_append_text(out, "]}");
     return out->status;

@@ -1,0 +1,150 @@
+"""Several foreign servers behind one edge: models by name, the least busy of two with one model, one that
+dies, and one that comes back."""
+
+import pytest
+
+from conftest import Server, wait_until
+from test_upstream_kinds import Player, ask, row_of, stream, whole
+
+GOOD = stream("vllm_chat")
+FIRST = b"\n\n".join(GOOD.split(b"\n\n")[:3]) + b"\n\n"
+
+
+def named(name):
+    player = Player("vllm")
+    player.models["data"][0]["id"] = name
+    player.answer = whole(GOOD)
+    return player
+
+
+def start(folder, players, *options):
+    upstreams = [word for player in players for word in ("--upstream", player.url)]
+    return Server(folder / "data", *upstreams, *options, model=None)
+
+
+def stop(server, players):
+    assert server.stop() == 0, server.log_text()[-4000:]
+    assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
+    for player in players:
+        player.stop()
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    players = [named("small"), named("large")]
+    server = start(tmp_path_factory.mktemp("two"), players)
+    yield server, players
+    stop(server, players)
+
+
+def test_models_by_name(two):
+    server, (small, large) = two
+    tenant, key, _ = server.tenant("names")
+    with server.http(key) as http:
+        listed = http.get("/v1/models").json()["data"]
+        assert [m["id"] for m in listed] == ["small", "large"]
+        assert http.get("/v1/models/large").json()["max_model_len"] == 2048
+        assert http.get("/v1/models/none").status_code == 404
+    for player, other in ((small, large), (large, small)):
+        name = player.models["data"][0]["id"]
+        before = len(player.bodies), len(other.bodies)
+        done = ask(server, key, player)
+        assert done.status_code == 200, done.text
+        assert done.json()["model"] == name
+        assert (len(player.bodies), len(other.bodies)) == (before[0] + 1, before[1])
+        assert player.bodies[-1][1]["model"] == name
+    sql = "select model, prompt_tokens, completion_tokens from requests where tenant_id = ? order by id"
+    wait_until(lambda: len(server.ledger(sql, tenant)) == 2, 30, "two rows")
+    assert server.ledger(sql, tenant) == [("small", 9, 4), ("large", 9, 4)]
+    with server.http(key) as http:
+        done = http.post("/v1/chat/completions", json={"model": "none", "messages": [{"role": "user", "content": "x"}]})
+        assert done.status_code == 404 and done.json()["error"]["code"] == "model_not_found", done.text
+
+
+def test_a_model_of_one_tenant_is_not_anothers(two):
+    """A permission is for a model, whichever server has it."""
+    server, (small, large) = two
+    _, key, _ = server.tenant("one-model", models=["large"])
+    assert ask(server, key, large).status_code == 200
+    before = len(small.bodies)
+    assert ask(server, key, small).status_code == 403
+    assert len(small.bodies) == before
+    with server.http(key) as http:
+        assert [m["id"] for m in http.get("/v1/models").json()["data"]] == ["large"]
+
+
+def test_a_busy_model_does_not_show_in_anothers_time(two):
+    """Tenant A holds a stream at one server. B's request at the other is answered, and has B's row alone."""
+    server, (small, large) = two
+    _, held_key, _ = server.tenant("holds")
+    other, key, _ = server.tenant("beside")
+    small.answer, small.keeps_open = whole(FIRST), True
+    with server.http(held_key) as http, http.stream("POST", "/v1/chat/completions", json={
+        "model": "small", "stream": True, "messages": [{"role": "user", "content": "x"}]}) as held:  # fmt: skip
+        next(held.iter_lines())
+        assert ask(server, key, large).status_code == 200
+    small.answer, small.keeps_open = whole(GOOD), False
+    assert row_of(server, other) == (9, 0, 4, "stop", 0)
+
+
+@pytest.fixture
+def twins(tmp_path):
+    players = [named("same"), named("same")]
+    server = start(tmp_path, players)
+    yield server, players
+    stop(server, players)
+
+
+def test_the_least_busy_of_two_and_a_retry(twins):
+    server, players = twins
+    tenant, key, _ = server.tenant("twins")
+    for _ in range(8):
+        assert ask(server, key, players[0]).status_code == 200
+    assert sorted(len(p.bodies) for p in players) == [4, 4]  # equals take turns
+    # One is cut before its first byte: every request is answered by the other, once.
+    players[0].answer = b""
+    for _ in range(3):  # more retries at once are not allowed
+        assert ask(server, key, players[0]).status_code == 200
+    sql = "select finish, count(*) from requests where tenant_id = ? group by 1"
+    wait_until(lambda: server.ledger(sql, tenant) == [("stop", 11)], 30, "eleven rows")
+    wait_until(lambda: server.metric("banyan_pool_retries_total") >= 1, 20, "retries")
+    # After a token nothing is sent again: the client hears of it.
+    players[0].answer = players[1].answer = whole(FIRST)
+    before = sum(len(p.bodies) for p in players)
+    done = ask(server, key, players[0], stream=True)
+    assert '"error"' in done.text and "[DONE]" not in done.text
+    assert sum(len(p.bodies) for p in players) == before + 1
+
+
+def test_one_dies_and_comes_back(twins):
+    server, players = twins
+    _, key, _ = server.tenant("dies")
+    players[0].stop()
+    for _ in range(6):
+        assert ask(server, key, players[1]).status_code == 200
+    name = f"127.0.0.1:{players[0].port}"
+    wait_until(lambda: server.metric(f'banyan_pool_engine_up{{engine="{name}"}}') == 0, 20, "a server that is out")
+    players[0].start(players[0].port)
+    wait_until(lambda: server.metric(f'banyan_pool_engine_up{{engine="{name}"}}') == 1, 20, "a server that is back")
+    before = len(players[0].bodies)
+    for _ in range(4):
+        assert ask(server, key, players[1]).status_code == 200
+    assert len(players[0].bodies) > before
+
+
+def test_a_server_that_is_away_at_the_start(tmp_path):
+    late, there = named("late"), named("there")
+    late.stop()
+    server = start(tmp_path, [late, there])
+    _, key, _ = server.tenant("early")
+    assert ask(server, key, there).status_code == 200
+    assert ask(server, key, late).status_code == 404
+    late.start(late.port)
+
+    def listed():
+        with server.http(key) as http:
+            return {m["id"] for m in http.get("/v1/models").json()["data"]}
+
+    wait_until(lambda: listed() == {"late", "there"}, 30, "the late server's model")
+    assert ask(server, key, late).status_code == 200
+    stop(server, [late, there])
