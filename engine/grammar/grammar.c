@@ -832,6 +832,12 @@ size_t grammar_bytes(const struct grammar *grammar)
            (grammar->kept != NULL ? grammar_kept_bytes(grammar->kept) : 0);
 }
 
+size_t grammar_part_bytes(const struct grammar *grammar)
+{
+    return grammar_bytes(grammar) /
+           atomic_load_explicit(&grammar->references, memory_order_relaxed);
+}
+
 void grammar_note(struct grammar *grammar, const uint64_t notes[GRAMMAR_NOTES])
 {
     memcpy(grammar->notes, notes, sizeof grammar->notes);

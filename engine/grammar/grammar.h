@@ -111,6 +111,8 @@ void grammar_drop(struct grammar *grammar);
 /* Bytes that it has now, with its lexer's table and kept masks. They are at most
  * LIMIT_GRAMMAR_BYTES. */
 size_t grammar_bytes(const struct grammar *grammar);
+/* The same, divided by the references of this moment. */
+size_t grammar_part_bytes(const struct grammar *grammar);
 /* Whether its lexer's table met a limit, or had no memory. Runs that need a new entry end then. */
 bool grammar_is_full(const struct grammar *grammar);
 /* Words that a front end leaves, before others see the grammar, for whoever uses it; 0 at first. */

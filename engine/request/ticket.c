@@ -488,8 +488,9 @@ enum status ticket_take_grammar(struct ticket_table *table, uint32_t slot, struc
     struct ticket *ticket = &table->slots[slot];
     const struct engine_request *asked = &ticket->asked;
     const size_t each = sizeof(struct guard) + GUARD_BYTES + words * sizeof(uint32_t);
-    /* The grammar lives as long as the request, whatever the cache forgets meanwhile. */
-    const size_t bytes = asked->choices * each + grammar_bytes(grammar);
+    /* The grammar lives as long as the request, whatever the cache forgets meanwhile. Requests of
+     * one schema share it, so each counts its part. */
+    const size_t bytes = asked->choices * each + grammar_part_bytes(grammar);
     ASSERT(ticket->guards == NULL);
     if (acquire_bytes(table, ticket, asked, ticket->door_class, bytes))
         ticket->guards = mem_zalloc(asked->choices, sizeof(*ticket->guards));

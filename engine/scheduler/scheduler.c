@@ -105,8 +105,10 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
                                             : 0;
     uint32_t rows = sequence->tokens - sequence->computed;
     rows = rows < left ? rows : left;
-    uint64_t rows_allowed =
-        (uint64_t)rows_logits_from(sequence) - sequence->computed + state->logit_rows_left;
+    uint32_t logits = state->logit_rows_left > kept ? state->logit_rows_left - kept
+                      : state->logit_rows_left > 0  ? 1
+                                                    : 0;
+    uint64_t rows_allowed = (uint64_t)rows_logits_from(sequence) - sequence->computed + logits;
     if (rows_allowed < rows)
         rows = (uint32_t)rows_allowed;
     us = state->us_left - us;

@@ -70,6 +70,8 @@ double step_charge_work(const struct step *step, uint32_t slot, uint32_t generat
 {
     const struct ticket *ticket = &step->options.tickets->slots[slot];
     const struct engine_request *asked = &ticket->asked;
+    if (asked->pooling != ENGINE_POOLING_NONE)
+        return 0; /* nothing is sampled */
     return sampler_work(&asked->sampling, ticket->prompt_count, generated,
                         asked->want_logprobs ? asked->top_logprobs : 0);
 }

@@ -50,7 +50,9 @@ static void mask_go_on(const struct step *step, const struct sequence *sequence,
         mask[token / 32] &= ~(1U << token % 32);
         taken[count++] = token;
     }
-    for (uint32_t i = 0; mask_is_empty(step, mask) && i < count; i++)
+    if (!mask_is_empty(step, mask))
+        return;
+    for (uint32_t i = 0; i < count; i++)
         mask[taken[i] / 32] |= 1U << taken[i] % 32;
 }
 

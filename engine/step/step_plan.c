@@ -63,7 +63,12 @@ static void plan_reasoning(struct step *step, const struct ticket *ticket, uint3
     const bool has_calls = asked->constraint.is_calls || asked->inputs.tools.length > 0;
     sequence->is_reasoning = step->options.reasoning != NULL && ticket->is_in_reasoning &&
                              asked->constraint.is_set && !asked->constraint.is_calls;
-    if (step->options.reasoning != NULL && (asked->limits_reasoning || sequence->is_reasoning))
+    /* A constraint of the whole answer leaves no room for reasoning that the prompt did not open:
+     * a mark within the answer is content. */
+    const bool may_reason =
+        !asked->constraint.is_set || asked->constraint.is_calls || sequence->is_reasoning;
+    if (step->options.reasoning != NULL && may_reason &&
+        (asked->limits_reasoning || sequence->is_reasoning))
         reasoning_budget_begin(&sequence->budget, step->options.reasoning,
                                asked->limits_reasoning ? asked->reasoning_max : UINT32_MAX,
                                ticket->is_in_reasoning, has_calls);
