@@ -8,7 +8,8 @@ usage: tries.py ctest NAME FOLDER [arguments of ctest]
 Suites run beside each other, so what fails is only written down ($BANYAN_SCRATCH/fell); `again`, when
 all are over, runs each once more, alone, and it counts when it passes then. There is no second try when
 a sanitizer or a failed assertion of the product spoke at the first, nor when so many fell that luck is
-no explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME".
+no explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME", and
+"ended NAME" when a suite has been counted.
 `history` keeps who needed a second try or failed in the last runs, and names the tests that needed one in
 two of them: such a test is mended or removed. It also prints what each part has taken ($BANYAN_SCRATCH/spent,
 lines "NAME USER SYSTEM WALL" in seconds; tests/run adds the builds).
@@ -201,6 +202,7 @@ def suite(command, name, *arguments):
     code = command(name, *arguments)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     append(SPENT, [f"{name} {used.ru_utime:.1f} {used.ru_stime:.1f} {time.monotonic() - began:.1f}"])
+    append(os.environ.get("BANYAN_TALLY", os.devnull), [f"ended {name}"])
     return code
 
 
