@@ -386,20 +386,26 @@ static uint32_t band_left(const struct scheduler_state *state, uint32_t index)
 
 /* The first prompt to compute next: a running one, or a new one that can be admitted if it is
  * shorter and its client has had no more service. No new one while a sequence of the band is
- * preempted. SCHEDULER_NONE if there is neither. */
+ * preempted; but one with a claim to pages comes before those whose clients hold more than their
+ * part. SCHEDULER_NONE if there is neither. */
 static uint32_t band_first(const struct scheduler_state *state, const struct band *band)
 {
     uint32_t best = SCHEDULER_NONE;
-    bool is_closed = state->is_blocked;
+    bool is_closed = false; /* a sequence is preempted */
+    bool is_owed = false;   /* one whose client is within its part of the pages is */
     for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
-        is_closed = is_closed || scheduler_at(state, index)->pages == 0;
+        bool is_preempted = scheduler_at(state, index)->pages == 0;
+        is_closed = is_closed || is_preempted;
+        is_owed = is_owed || (is_preempted && scheduler_take_is_within(state, index));
         if (state->grants[index].rows == 0 && !state->grants[index].is_tried &&
             scheduler_holds(state, index) && rows_is_first(state, index) &&
             (best == SCHEDULER_NONE || band_had(state, index) < band_had(state, best)))
             best = index;
     }
-    uint32_t next = is_closed ? SCHEDULER_NONE : band_newcomer(state, band);
+    uint32_t next = state->is_blocked ? SCHEDULER_NONE : band_newcomer(state, band);
+    if (next != SCHEDULER_NONE && is_closed && (is_owed || !scheduler_take_has_claim(state, next)))
+        next = SCHEDULER_NONE;
     bool is_before = best == SCHEDULER_NONE ||
                      (next != SCHEDULER_NONE && band_left(state, next) < band_left(state, best) &&
                       band_had(state, next) <= band_had(state, best));

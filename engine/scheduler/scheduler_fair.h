@@ -81,6 +81,7 @@ struct scheduler_client {
     double planned;     /* what the plan will charge it, divided by its weight */
     double limit;       /* bound of `served` while others of its class have rows in the step */
     uint32_t holding;   /* sequences with pages that are not throttled */
+    uint64_t units;     /* of KV memory that its sequences hold */
     uint32_t computing; /* sequences with rows in the step */
     double shared_us;   /* time of its decodes in the step, divided by its weight */
     uint32_t throttled;

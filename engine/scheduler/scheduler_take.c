@@ -53,6 +53,41 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
     return client->served + scheduler_take_charge(state, index, rows) > client->limit;
 }
 
+/* The part of all units that a client of the class may claim, by its weight: with one more client
+ * the part is smaller. */
+static uint64_t take_share(const struct scheduler_state *state,
+                           const struct scheduler_client *client)
+{
+    return (uint64_t)state->input->units_total * client->weight /
+           state->weights[client->service_class];
+}
+
+bool scheduler_take_is_within(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_client *client = scheduler_client_of(state, index);
+    return client->units + scheduler_take_missing_whole(state, index) <= take_share(state, client);
+}
+
+bool scheduler_take_has_claim(const struct scheduler_state *state, uint32_t index)
+{
+    if (state->is_plain || state->input->is_preemption_off || scheduler_over(state, index))
+        return false;
+    bool is_only = scheduler_client_of(state, index)->holding == 0;
+    return (is_only || scheduler_at(state, index)->pages > 0) &&
+           scheduler_take_is_within(state, index);
+}
+
+/* Whether a client gives up a sequence to one that has a claim: it keeps its own part. */
+static bool take_is_claimed(const struct scheduler_state *state, uint32_t index, uint32_t victim)
+{
+    const struct scheduler_client *client = scheduler_client_of(state, victim);
+    const struct scheduler_sequence *other = &state->input->running[victim];
+    return scheduler_client_of(state, index) != client &&
+           state->first_holder[scheduler_class(state, victim)] != victim &&
+           client->units >= take_share(state, client) + scheduler_units(state, other) &&
+           scheduler_take_has_claim(state, index);
+}
+
 /* --- victims --- */
 
 /* Whether a victim is protected by its class's floor: more urgent classes may not take it. Its
@@ -93,6 +128,8 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
     if (other->is_resumed_lately && !state->is_relaxed && !state->is_plain &&
         (is_over || !scheduler_take_is_spent(state, victim)))
         return false;
+    if (!state->is_plain && take_is_claimed(state, index, victim))
+        return true;
     if (is_over != scheduler_over(state, victim))
         return !is_over && (state->is_relaxed || !state->input->is_preemption_off);
     /* A preempted sequence takes nothing from younger ones, or they would take turns for ever. */
@@ -147,8 +184,8 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
 {
     enum service_class mine = scheduler_class(state, index);
     bool is_for_class = mine < scheduler_class(state, victim);
-    bool is_for_client = !is_for_class && scheduler_over(state, victim) &&
-                         !scheduler_over(state, index) &&
+    bool is_for_client = !state->is_plain && !is_for_class && !scheduler_over(state, index) &&
+                         (scheduler_over(state, victim) || take_is_claimed(state, index, victim)) &&
                          !state->input->running[victim].is_throttled;
     state->grants[victim].act = SCHEDULER_PAUSE;
     state->grants[victim].for_class = mine;
@@ -163,8 +200,10 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
     state->units_available += gone->units_back;
     /* Its pages count for its class no more: they are the taker's. (In a window or static batch
      * there are no classes, and they were not counted.) */
-    if (!state->is_plain)
+    if (!state->is_plain) {
         state->plan->done.units[gone->service_class] -= scheduler_units(state, gone);
+        scheduler_client_of(state, victim)->units -= scheduler_units(state, gone);
+    }
     state->plan->paused++;
 }
 

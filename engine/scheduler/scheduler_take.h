@@ -11,11 +11,12 @@
  * those not resumed lately, then those of the client with the most service, then the least
  * computed; the class's oldest comes last.
  *
- * From its own class a sequence takes only from throttled and younger sequences, and from clients
- * that are over when its own is not. A sequence that was admitted or resumed lately is no victim of
- * its own class, unless its client has reached its limit. Each lower class keeps its oldest
- * sequence with pages as long as that has no more than the floor's share of all pages, or an eighth
- * of them; if the taker does not fit beside that, the class keeps it for a quantum only.
+ * From its own class a sequence takes only from throttled and younger sequences, from clients that
+ * are over when its own is not, and from clients that hold more than their part of all pages when
+ * its own holds less (scheduler_take_has_claim). A sequence that was admitted or resumed lately is
+ * no victim of its own class, unless its client has reached its limit. Each lower class keeps its
+ * oldest sequence with pages as long as that has no more than the floor's share of all pages, or an
+ * eighth of them; if the taker does not fit beside that, the class keeps it for a quantum only.
  */
 #pragma once
 
@@ -53,7 +54,8 @@ struct scheduler_state {
     /* By class: the oldest that is not throttled, and the oldest of those with pages. */
     uint32_t first[SERVICE_CLASS_COUNT];
     uint32_t first_holder[SERVICE_CLASS_COUNT];
-    uint32_t held[SERVICE_CLASS_COUNT]; /* slots of sequences that the class has */
+    uint32_t held[SERVICE_CLASS_COUNT];    /* slots of sequences that the class has */
+    uint64_t weights[SERVICE_CLASS_COUNT]; /* sum over the clients of the plan */
 };
 
 static inline const struct scheduler_sequence *scheduler_at(const struct scheduler_state *state,
@@ -131,6 +133,13 @@ double scheduler_take_charge(const struct scheduler_state *state, uint32_t index
 /* Whether its next rows would take a client that is over beyond its limit. Its sequences are then
  * not protected any more, and those of other clients that are over go before them. */
 bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index);
+
+/* Whether its client, with what the sequence needs, holds no more than its part of all units, which
+ * are divided by weight among the clients of its class. Not in plain modes. */
+bool scheduler_take_is_within(const struct scheduler_state *state, uint32_t index);
+/* Whether a sequence may take pages of clients of its class that hold more than their part: its own
+ * client is within its part, and the sequence has pages, or its client has none. */
+bool scheduler_take_has_claim(const struct scheduler_state *state, uint32_t index);
 
 /* Units that sequence `index` may use now: available ones, those of possible victims, protected. */
 uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index);

@@ -26,15 +26,18 @@ bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t inde
     return client->throttled < (left < own ? left : own);
 }
 
-static void shown_add(struct scheduler_fair *fair, uint32_t index)
+static void shown_add(struct scheduler_state *state, uint32_t index)
 {
+    struct scheduler_fair *fair = state->fair;
     struct scheduler_client *client = &fair->clients[index];
     if (client->is_shown)
         return;
     client->is_shown = true;
+    state->weights[client->service_class] += client->weight;
     client->planned = 0;
     client->limit = INFINITY;
     client->holding = client->computing = client->throttled = 0;
+    client->units = 0;
     client->shared_us = 0;
     client->wants = client->is_done = false;
     fair->shown[fair->shown_count++] = index;
@@ -48,10 +51,11 @@ static void begin_running(struct scheduler_state *state)
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
         enum service_class class = sequence->service_class;
-        shown_add(state->fair, sequence->client);
+        shown_add(state, sequence->client);
         struct scheduler_client *client = scheduler_client_of(state, i);
         state->held[client->service_class]++;
         done->units[class] += scheduler_units(state, sequence);
+        client->units += scheduler_units(state, sequence);
         client->throttled += sequence->is_throttled;
         if (sequence->is_throttled)
             continue;
@@ -70,7 +74,7 @@ static void begin_waiting(struct scheduler_state *state)
     const struct scheduler_input *input = state->input;
     for (uint32_t i = 0; i < input->waiting_count; i++) {
         const struct scheduler_sequence *sequence = &input->waiting[i];
-        shown_add(state->fair, sequence->client);
+        shown_add(state, sequence->client);
         struct scheduler_client *client = scheduler_client_of(state, input->running_count + i);
         if (!scheduler_turn_has_place(state, i + input->running_count))
             client->is_done = true;

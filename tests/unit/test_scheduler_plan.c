@@ -215,6 +215,41 @@ static void test_client_over_gives_way(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* A client without pages comes in at once beside one that holds more than its part of them, within
+ * its own part, and before what that one has had to put off. */
+static void test_client_within_its_part_comes_in(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    for (int i = 0; i < 3; i++)
+        table_run(&table, CLIENT_RED, 40);
+    table_run(&table, CLIENT_RED, 32);
+    struct scheduler_sequence *waiting = table_wait(&table, CLIENT_BLUE, 20);
+    table_plan(&table);
+    assert_int_equal(table.plan.paused, 1);
+    assert_int_equal(table.grants[3].act, SCHEDULER_PAUSE);
+    assert_int_equal(table.grants[3].why, SCHEDULER_FOR_CLIENT);
+    assert_int_equal(table.grants[4].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[4].rows, 20);
+
+    waiting->tokens = 21 * PAGE_TOKENS; /* its part is 20 pages */
+    waiting->logits_from = waiting->tokens - 1;
+    table_plan(&table);
+    assert_int_equal(table.plan.paused, 0);
+    assert_int_equal(table.plan.admitted, 0);
+
+    waiting->tokens = 20;
+    waiting->logits_from = 19;
+    table.running[3].computed = table.running[3].pages = table.running[3].units_back = 0;
+    table.input.units_available = 10; /* for one of both */
+    table_plan(&table);
+    assert_int_equal(table.plan.paused, 0);
+    assert_int_equal(table.grants[3].act, SCHEDULER_STAY);
+    assert_int_equal(table.grants[4].act, SCHEDULER_ADMIT);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* A quantum protects whoever came lately from its equals, until its client has had all it may. */
 static void test_quantum_ends_at_the_limit(void **state)
 {
@@ -990,6 +1025,7 @@ int main(void)
         cmocka_unit_test(test_found_may_be_paused),
         cmocka_unit_test(test_floor_takes_no_page),
         cmocka_unit_test(test_client_over_gives_way),
+        cmocka_unit_test(test_client_within_its_part_comes_in),
         cmocka_unit_test(test_quantum_ends_at_the_limit),
         cmocka_unit_test(test_floor_in_half_a_step),
         cmocka_unit_test(test_who_comes_in),
