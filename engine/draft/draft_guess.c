@@ -73,7 +73,11 @@ void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct dr
                                         .prompt = sequence->tokens,
                                         .prompt_count = sequence->prompt_count,
                                         .generated = sequence->tokens + sequence->prompt_count,
-                                        .generated_count = position - sequence->prompt_count},
+                                        .generated_count = position - sequence->prompt_count,
+                                        .bans = ask->bans,
+                                        .ban_count = ask->ban_count,
+                                        .is_banned =
+                                            position - sequence->prompt_count < ask->banned_before},
                                .text = ask->place,
                                .serial = sequence->serial,
                                .sure = sequence_generated(sequence),

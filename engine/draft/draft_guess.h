@@ -54,6 +54,10 @@ struct draft_guess_ask {
     struct sequence *sequence;
     uint32_t place; /* slot of the sequence */
     const struct engine_sampling *sampling;
+    /* As those of the step's own asks, because the drawer keeps one list for both. */
+    const uint32_t *bans;
+    uint32_t ban_count;
+    uint32_t banned_before; /* generated tokens */
     uint32_t guesses; /* draft tokens wanted, 1 to DRAFT_GUESS_MOST; then how many there are */
 };
 

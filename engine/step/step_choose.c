@@ -9,19 +9,20 @@
 /* What may not be sampled before the answer has tokens_min tokens, or in reasoning that comes
  * before what a constraint says. A guard has its own rule (step_mask), but the list stays the same
  * for all tokens of a sequence. */
-static void ask_bans(struct step *step, const struct step_part *part, struct sampler_args *args)
+struct step_choose_bans step_choose_bans(struct step *step, uint32_t index)
 {
-    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct sequence *sequence = &step->sequences.slots[index];
     const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
-    uint32_t *bans = step->bans + part->sequence * (step->end_count + LIMIT_STOP_TOKENS);
+    uint32_t *bans = step->bans + index * (step->end_count + LIMIT_STOP_TOKENS);
     if (asked->tokens_min == 0 && !asked->constraint.is_set)
-        return;
+        return (struct step_choose_bans){0};
     memcpy(bans, step->ends, step->end_count * sizeof *bans);
     memcpy(bans + step->end_count, asked->stop_tokens, asked->stop_token_count * sizeof *bans);
-    args->bans = bans;
-    args->ban_count = step->end_count + asked->stop_token_count;
-    args->is_banned = step_guard(step, sequence) == NULL &&
-                      (sequence->is_reasoning || args->generated_count < asked->tokens_min);
+    return (struct step_choose_bans){.tokens = bans,
+                                     .count = step->end_count + asked->stop_token_count,
+                                     .before = step_guard(step, sequence) != NULL ? 0
+                                               : sequence->is_reasoning           ? UINT32_MAX
+                                                                        : asked->tokens_min};
 }
 
 /* The token that a spent budget of reasoning forces at `ahead`; REASONING_NO_TOKEN: none. A grammar
@@ -61,7 +62,10 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .kind = DRAW_CHOOSE,
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
-    ask_bans(step, part, &ask.args);
+    const struct step_choose_bans bans = step_choose_bans(step, part->sequence);
+    ask.args.bans = bans.tokens;
+    ask.args.ban_count = bans.count;
+    ask.args.is_banned = ask.args.generated_count < bans.before;
     if (guard != NULL) {
         ASSERT(guard->is_ready && (part->drafts == 0 || sequence->forced == 0));
         ask.args.mask =
