@@ -652,8 +652,9 @@ static void job_submit_more(struct face_job *job, uint32_t slot)
 {
     if (job->submitted == job->parsed.prompt_count)
         return;
+    job->ids[slot] = 0;
     for (uint32_t i = 0; i < job->slots && job_has_more(job); i++) {
-        if (i != slot && job->ids[i] != 0)
+        if (job->ids[i] != 0)
             continue;
         enum status status = job_submit_prompt(job, i);
         bool is_full = status == STATUS_BUSY || status == STATUS_ENGINE_SHARE;
