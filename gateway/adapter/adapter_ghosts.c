@@ -80,7 +80,7 @@ static void on_ended(void *context, enum status status)
     ghosts->exchange = NULL;
     if (is_whole && ghosts->code == 200 && kind->gauge(buffer_slice(&ghosts->answer), &gauge)) {
         take_gauge(ghosts, gauge);
-    } else if (is_whole && (ghosts->code < 500 || ghosts->code == 501)) {
+    } else if (is_whole && (ghosts->code == 404 || ghosts->code == 405 || ghosts->code == 501)) {
         LOG(LOG_WARN, "upstream_gauge_missing", LOG_TEXT("path", kind->gauge_path),
             LOG_NUMBER("code", ghosts->code));
         ghosts->is_mute = true;

@@ -249,6 +249,16 @@ static bool stream_is_owned(const h2o_http2_conn_t *conn, const h2o_http2_stream
     return h2_arrival_is_known(stream) && stream_age_ms(conn, stream) <= late_ms;
 }
 
+bool h2_arrival_has(const struct request_connection *connection)
+{
+    const h2o_linklist_t *anchor = &connection->arrival->turns.h2o->http2._conns;
+    const h2o_http2_conn_t *conn = connection->socket->data; /* its address alone is used */
+    const h2o_linklist_t *node = anchor->next;
+    while (node != anchor && node != &conn->_conns)
+        node = node->next;
+    return node != anchor;
+}
+
 uint32_t h2_arrival_end_streams(h2o_http2_conn_t *conn, int64_t late_ms, bool is_heap)
 {
     uint32_t ended = 0;

@@ -28,6 +28,9 @@ size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn);
 /* Whether the stream's body is booked to a known owner. */
 bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
 
+/* Whether libh2o still has the HTTP/2 connection. It frees it when it has no more to say, which may
+ * be before the socket is closed. O(connections). */
+bool h2_arrival_has(const struct request_connection *connection);
 /* Ends streams whose bodies are arriving: those older than `late_ms` with 408 and, with `is_heap`,
  * those without a known owner with 503. Returns how many. It does nothing and returns 0 when no
  * known owner has a stream on the connection that is in time; then the caller may end the

@@ -190,7 +190,8 @@ static void on_flooded(struct request_connection *connection)
  * connection. */
 static void on_gives_way(struct request_connection *connection, size_t bytes)
 {
-    bool is_h2 = connection->arriving.is_http2 && !connection->is_dead;
+    bool is_h2 = connection->arriving.is_http2 && !connection->is_dead &&
+                 h2_arrival_has(connection); /* its socket may still be saying goodbye */
     if (is_h2 && h2_arrival_end_streams(connection->socket->data, INT64_MAX, true) > 0)
         return;
     if (!connection->is_dead)
