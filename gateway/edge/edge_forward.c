@@ -54,7 +54,8 @@ static void handle_failure(struct edge *edge, struct http_request *request,
 {
     int code = http_error_of(status_note()->status)->http_code;
     if (access->tenant_id[0] != '\0' && status_note()->status != STATUS_QUEUE_FULL)
-        edge_pace_refused(edge->pace, access->pace_owner, loop_now_us(edge->loop));
+        edge_pace_refused(edge->pace, access->pace_owner, access->body_bytes,
+                          loop_now_us(edge->loop));
     http_respond_failure(request);
     handle_over(edge, access, code);
 }

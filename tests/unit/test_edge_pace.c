@@ -34,7 +34,7 @@ static void test_nobody_waits_alone(void **state)
     edge_pace_began(pace, 1);
     for (int i = 0; i < 10 * RATE; i++)
         assert_int_equal(small_ms(1, BEGIN_US), 0);
-    edge_pace_ended(pace, 1, false, BEGIN_US);
+    edge_pace_ended(pace, 1, false, 0, BEGIN_US);
     for (int i = 0; i < 10 * RATE; i++)
         assert_int_equal(small_ms(1, BEGIN_US), 0);
 }
@@ -61,7 +61,7 @@ static void test_the_rate_holds(void **state)
     }
     assert_int_equal(last, EDGE_PACE_MOST_MS);
     assert_int_equal(small_ms(4, BEGIN_US), 0); /* of another owner */
-    edge_pace_ended(pace, 2, false, BEGIN_US);
+    edge_pace_ended(pace, 2, false, 0, BEGIN_US);
 }
 
 static void test_too_many_that_wait(void **state)
@@ -77,7 +77,7 @@ static void test_too_many_that_wait(void **state)
         in_time += !is_over;
     }
     assert_int_equal(in_time, BURST + RATE * EDGE_PACE_MOST_MS / 1000);
-    edge_pace_ended(pace, 2, false, BEGIN_US);
+    edge_pace_ended(pace, 2, false, 0, BEGIN_US);
 }
 
 /* A client that chats has gaps between its answers. */
@@ -86,9 +86,9 @@ static void test_recent_generations_count(void **state)
     (void)state;
     int64_t later_us = BEGIN_US + EDGE_PACE_RECENT_MS * MS;
     edge_pace_began(pace, 2);
-    edge_pace_ended(pace, 2, false, BEGIN_US);
+    edge_pace_ended(pace, 2, false, 0, BEGIN_US);
     edge_pace_began(pace, 1); /* one's own does not hide it */
-    edge_pace_ended(pace, 1, false, BEGIN_US);
+    edge_pace_ended(pace, 1, false, 0, BEGIN_US);
     for (int i = 0; i < BURST; i++)
         assert_int_equal(small_ms(1, later_us - 1), 0);
     assert_true(small_ms(1, later_us - 1) > 0);
@@ -101,14 +101,14 @@ static void test_refused_generations(void **state)
     edge_pace_began(pace, 2);
     for (int i = 0; i < 2 * BURST; i++) {
         edge_pace_began(pace, 1);
-        edge_pace_ended(pace, 1, true, BEGIN_US);
+        edge_pace_ended(pace, 1, true, 0, BEGIN_US);
     }
     assert_int_equal(small_ms(1, BEGIN_US), 0); /* a bucket of its own */
     for (int i = 0; i < 2; i++)                 /* a generation waits, and fills nothing */
         assert_int_equal(
             edge_pace_wait_ms(pace, 1, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, BEGIN_US, NULL),
             (2 * BURST * 1000 / RATE) - 250);
-    edge_pace_ended(pace, 2, false, BEGIN_US);
+    edge_pace_ended(pace, 2, false, 0, BEGIN_US);
 }
 
 /* A client that asked again and again while nobody else generated owes no more than one wait. */
@@ -117,14 +117,37 @@ static void test_old_refusals_are_forgotten(void **state)
     (void)state;
     int64_t later_us = BEGIN_US + EDGE_PACE_MOST_MS * MS;
     for (int i = 0; i < 1000 * RATE; i++)
-        edge_pace_refused(pace, 1, BEGIN_US);
+        edge_pace_refused(pace, 1, 0, BEGIN_US);
     edge_pace_began(pace, 2);
     assert_int_equal(
         edge_pace_wait_ms(pace, 1, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, BEGIN_US, NULL),
         EDGE_PACE_MOST_MS);
     assert_int_equal(
         edge_pace_wait_ms(pace, 1, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, later_us, NULL), 0);
-    edge_pace_ended(pace, 2, false, later_us);
+    edge_pace_ended(pace, 2, false, 0, later_us);
+}
+
+static uint32_t generation_ms(uint32_t owner)
+{
+    return edge_pace_wait_ms(pace, owner, EDGE_PACE_GENERATION, EDGE_PACE_MOST_MS, BEGIN_US, NULL);
+}
+
+/* A body of so many parts that was refused, or left, counts as so many requests more. */
+static void test_refused_bodies_count(void **state)
+{
+    (void)state;
+    enum { PARTS = 99, BYTES = PARTS * EDGE_PACE_PART_BYTES };
+    const uint32_t wait_ms = (PARTS + 1) * 1000 / RATE - 250;
+    edge_pace_began(pace, 2);
+    edge_pace_refused(pace, 1, BYTES, BEGIN_US);
+    assert_int_equal(generation_ms(1), wait_ms);
+    edge_pace_began(pace, 3);
+    edge_pace_ended(pace, 3, true, BYTES + EDGE_PACE_PART_BYTES - 1, BEGIN_US);
+    assert_int_equal(generation_ms(3), wait_ms);
+    edge_pace_began(pace, 4);
+    edge_pace_ended(pace, 4, false, BYTES, BEGIN_US);
+    assert_int_equal(generation_ms(4), 0);
+    edge_pace_ended(pace, 2, false, 0, BEGIN_US);
 }
 
 static void test_no_rate(void **state)
@@ -237,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_recent_generations_count, make, destroy),
         cmocka_unit_test_setup_teardown(test_refused_generations, make, destroy),
         cmocka_unit_test_setup_teardown(test_old_refusals_are_forgotten, make, destroy),
+        cmocka_unit_test_setup_teardown(test_refused_bodies_count, make, destroy),
         cmocka_unit_test(test_no_rate),
     };
     const struct CMUnitTest served[] = {cmocka_unit_test(test_through_an_edge)};

@@ -84,10 +84,8 @@ static void job_free(struct edge_job *job)
     edge_stream_deinit(&job->stream);
     edge_assemble_destroy(job->assemble);
     buffer_deinit(&job->relay);
-    if (job->timer != NULL)
-        loop_timer_destroy(job->timer);
-    if (job->client_timer != NULL)
-        loop_timer_destroy(job->client_timer);
+    loop_timer_destroy(job->timer);
+    loop_timer_destroy(job->client_timer);
     edge_settle_deinit(&job->settle);
     edge_hold_end(&job->hold, job->edge->memory);
     mem_free(job);
@@ -118,7 +116,7 @@ static void job_unhold(struct edge_job *job)
     metric_set(edge->metrics.jobs_running, --edge->jobs_running);
     if (job->is_generation)
         edge_pace_ended(edge->pace, job->access.pace_owner,
-                        job->access.code / 100 == 4 && job->access.code != 499 && !job->is_accepted,
+                        job->access.code / 100 == 4 && !job->is_accepted, job->access.body_bytes,
                         loop_now_us(edge->loop));
     edge_access_end(&job->access, &edge->metrics,
                     job->ended_us != 0 ? job->ended_us : loop_now_us(edge->loop));
@@ -1063,7 +1061,8 @@ void edge_job_start(const struct edge_job_options *options)
     if (start_create(&job, options, &refused) != STATUS_OK) {
         options->access->code = http_error_of(status_note()->status)->http_code;
         edge_quota_refuse(&refused, options->request);
-        edge_pace_refused(edge->pace, options->access->pace_owner, loop_now_us(edge->loop));
+        edge_pace_refused(edge->pace, options->access->pace_owner, options->access->body_bytes,
+                          loop_now_us(edge->loop));
         edge_access_end(options->access, &edge->metrics, loop_now_us(edge->loop));
         return;
     }

@@ -19,8 +19,10 @@ static const char *begin_method(struct slice method)
 
 void edge_access_begin(struct edge_access *access, struct http_request *request, const char *route)
 {
-    *access = (struct edge_access){
-        .route = route, .method = begin_method(http_method(request)), .finish = ""};
+    *access = (struct edge_access){.route = route,
+                                   .method = begin_method(http_method(request)),
+                                   .body_bytes = http_body(request).length,
+                                   .finish = ""};
     access->arrived_us = loop_now_us(http_loop(request));
     struct slice id = http_request_id(request);
     ASSERT(id.length < sizeof access->request_id);

@@ -28,6 +28,7 @@ struct edge_access {
     char tenant_id[LIMIT_ID_BYTES]; /* "" when the caller was not authenticated */
     char key_id[LIMIT_ID_BYTES];
     uint32_t pace_owner; /* the tenant's row of edge_pace */
+    size_t body_bytes;   /* of the request, as it came */
     int code;
     const char *finish; /* "" when nothing was generated */
     uint32_t prompt_tokens;

@@ -51,18 +51,20 @@ uint32_t edge_pace_address(struct slice peer)
     return hash_mix64(failure_guard_address(peer)) % EDGE_PACE_ROWS;
 }
 
-static void bucket_fill(const struct edge_pace *pace, int64_t *bucket_us, int64_t now_us)
+static void bucket_fill(const struct edge_pace *pace, int64_t *bucket_us, size_t body_bytes,
+                        int64_t now_us)
 {
-    *bucket_us = (*bucket_us > now_us ? *bucket_us : now_us) + pace->unit_us;
+    int64_t units = 1 + (int64_t)(body_bytes / EDGE_PACE_PART_BYTES);
+    *bucket_us = (*bucket_us > now_us ? *bucket_us : now_us) + units * pace->unit_us;
 }
 
 /* Fills the owner's bucket of refusals, at most up to one longest wait. Otherwise refusals that
  * delayed no other owner could make it wait for hours. */
-void edge_pace_refused(struct edge_pace *pace, uint32_t owner, int64_t now_us)
+void edge_pace_refused(struct edge_pace *pace, uint32_t owner, size_t body_bytes, int64_t now_us)
 {
     int64_t most_us = now_us + EDGE_PACE_MOST_MS * INT64_C(1000) + SECOND_US / BURST_PARTS;
     int64_t *bucket_us = &pace->rows[owner].refused_us;
-    bucket_fill(pace, bucket_us, now_us);
+    bucket_fill(pace, bucket_us, body_bytes, now_us);
     if (*bucket_us > most_us)
         *bucket_us = most_us;
 }
@@ -73,14 +75,15 @@ void edge_pace_began(struct edge_pace *pace, uint32_t owner)
     pace->rows[owner].generations++;
 }
 
-void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_refused, int64_t now_us)
+void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_idle, size_t body_bytes,
+                     int64_t now_us)
 {
     struct row *row = &pace->rows[owner];
     ASSERT(row->generations > 0 && pace->generations > 0);
     pace->generations--;
     row->generations--;
-    if (is_refused) {
-        edge_pace_refused(pace, owner, now_us);
+    if (is_idle) {
+        edge_pace_refused(pace, owner, body_bytes, now_us);
         return;
     }
     if (pace->recent[0].owner != owner)
@@ -112,6 +115,6 @@ uint32_t edge_pace_wait_ms(struct edge_pace *pace, uint32_t owner, enum edge_pac
         return most_ms;
     }
     if (kind == EDGE_PACE_SMALL)
-        bucket_fill(pace, bucket_us, now_us);
+        bucket_fill(pace, bucket_us, 0, now_us);
     return wait_us > 0 ? (uint32_t)((wait_us + 999) / 1000) : 0;
 }

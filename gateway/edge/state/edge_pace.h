@@ -14,7 +14,9 @@
  *
  * An owner is a tenant, or the address of a caller that is refused. Refused generations fill a
  * second bucket, and generations wait for that bucket only. So a tenant that tokenises a lot does
- * not delay its own chats.
+ * not delay its own chats. There a body counts too, because it was read, copied and parsed: each
+ * EDGE_PACE_PART_BYTES of it as one request. A generation whose client left before an engine began
+ * it counts as refused, because the server has worked for nothing.
  *
  * Owns:     the counts and buckets of owners, in rows chosen by a keyed hash. Two owners share a
  *           row with a probability of 1 in EDGE_PACE_ROWS. Then they count as one owner.
@@ -25,6 +27,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "config/base/slice.h"
@@ -35,6 +38,7 @@ enum {
     EDGE_PACE_MOST_MS = 2000,
     EDGE_PACE_OPEN_MS = 100,    /* for a route without a key, because health checks call it */
     EDGE_PACE_RECENT_MS = 1000, /* a client that chats pauses so long between two answers */
+    EDGE_PACE_PART_BYTES = 64 * 1024,
 };
 
 struct edge_pace;
@@ -54,12 +58,13 @@ void edge_pace_destroy(struct edge_pace *pace);
 uint32_t edge_pace_tenant(const uint8_t *tenant_hash);
 uint32_t edge_pace_address(struct slice peer);
 
-/* Notes that a request of the owner was refused before it began. */
-void edge_pace_refused(struct edge_pace *pace, uint32_t owner, int64_t now_us);
-/* These note that a generation of the owner begins, or has ended. `is_refused` means that it ended
- * with a status of 4xx. */
+/* Notes that a request of the owner, with a body of so many bytes, was refused before it began. */
+void edge_pace_refused(struct edge_pace *pace, uint32_t owner, size_t body_bytes, int64_t now_us);
+/* These note that a generation of the owner begins, or has ended. `is_idle` means that no engine
+ * began it, because it was refused or because its client left. */
 void edge_pace_began(struct edge_pace *pace, uint32_t owner);
-void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_refused, int64_t now_us);
+void edge_pace_ended(struct edge_pace *pace, uint32_t owner, bool is_idle, size_t body_bytes,
+                     int64_t now_us);
 
 /* Returns the milliseconds that a request of the owner waits, at most `most_ms`. Sets `is_over`
  * (may be NULL) if the wait would be longer. The caller then refuses the request after the wait. */
