@@ -94,6 +94,23 @@ static enum status url_check(const struct look *look, struct slice text)
     return place_check(look, (struct slice){text.bytes, find(text, '/')}, 1);
 }
 
+/* Checks the URL of an element of --upstream, which is one alone or a member among others:
+ * url=URL,model=NAME. The other members are pool_row's. */
+static enum status upstream_check(const struct look *look, struct slice text)
+{
+    static const struct slice name = {"url=", 4};
+    if (find(text, ',') == text.length && !slice_starts_with(text, name))
+        return url_check(look, text);
+    while (text.length > 0) {
+        const size_t length = find(text, ',');
+        const struct slice member = {text.bytes, length};
+        if (slice_starts_with(member, name))
+            TRY(url_check(look, tail(member, name.length)));
+        text = tail(text, length < text.length ? length + 1 : length);
+    }
+    return STATUS_OK;
+}
+
 /* Checks the numbers of redis://[USER@]HOST[:PORT][/DB] or unix:///PATH[?db=DB]. A text with a
  * password is left to redis_url, which refuses it. */
 static enum status redis_check(const struct look *look, struct slice text)
@@ -123,7 +140,7 @@ static const struct {
     enum status (*check)(const struct look *look, struct slice text);
 } forms[] = {
     {"listen", listen_check},      {"admin_listen", listen_check}, {"jwks_hosts", hosts_check},
-    {"cors_origins", hosts_check}, {"redis", redis_check},         {"upstream", url_check},
+    {"cors_origins", hosts_check}, {"redis", redis_check},         {"upstream", upstream_check},
 };
 
 enum status config_text_check(const struct config_option *option, const char *source,

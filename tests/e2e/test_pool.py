@@ -1,6 +1,10 @@
 """Several foreign servers behind one edge: models by name, the least busy of two with one model, one that
 dies, and one that comes back."""
 
+import pathlib
+import re
+import shlex
+
 import pytest
 
 from conftest import Server, wait_until
@@ -27,6 +31,38 @@ def stop(server, players):
     assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
     for player in players:
         player.stop()
+
+
+def commands_of_operations():
+    """The words of each command of the section on several servers."""
+    text = (pathlib.Path(__file__).parents[2] / "deploy/OPERATIONS.md").read_text()
+    section = re.search(r"### Several servers\n(.*?)\n## ", text, re.S).group(1)
+    block = re.search(r"```console\n(.*?)```", section, re.S).group(1)
+    commands = [shlex.split(line) for line in block.replace("\\\n", " ").splitlines()]
+    assert len(commands) == 2 and all(words[:2] == ["banyan", "serve"] for words in commands)
+    return [words[2:] for words in commands]
+
+
+@pytest.mark.parametrize("words", commands_of_operations(), ids=["addresses", "members"])
+def test_the_commands_of_operations_start(tmp_path, words):
+    players = [named("one"), named("two")]
+    (tmp_path / "key").write_text("secret\n")
+    here = {"http://127.0.0.1:8000": players[0].url, "http://127.0.0.1:8001": players[1].url,
+            "/etc/banyan/key": str(tmp_path / "key")}  # fmt: skip
+    for name, ours in here.items():
+        words = [word.replace(name, ours) for word in words]
+    server = Server(tmp_path / "data", *words, model=None)
+    tenant, key, _ = server.tenant("page")
+    with server.http(key) as http:
+        names = [model["id"] for model in http.get("/v1/models").json()["data"]]
+        assert names == (["small"] if "model=small" in words[1] else ["one", "two"])
+        for name in names * 4:
+            done = http.post("/v1/chat/completions", json={"model": name, "messages": [{"role": "user", "content": "x"}]})
+            assert done.status_code == 200, done.text
+            assert done.json()["model"] == name
+    for player, name in zip(players, ("one", "two")):  # each is asked for the model as it calls it
+        assert {body["model"] for _, body in player.bodies} == {name}
+    stop(server, players)
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,10 @@ static const struct {
     {"redis", "unix:///run/redis.sock?db=", "", 0, LIMIT_REDIS_DATABASES - 1},
     {"upstream", "http://127.0.0.1:", "", 1, 65535},
     {"upstream", "http://[::1]:", "/v1", 1, 65535},
+    {"upstream", "url=http://127.0.0.1:", "", 1, 65535},
+    {"upstream", "url=http://127.0.0.1:", ",model=a:b,key_file=/k", 1, 65535},
+    {"upstream", "kind=vllm,url=http://[::1]:", "/v1,weight=200", 1, 65535},
+    {"upstream", "http://a:1 url=http://b:", ",requests=8 http://c:3", 1, 65535},
 };
 enum { PLACES = sizeof places / sizeof places[0] };
 
