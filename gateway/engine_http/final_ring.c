@@ -52,11 +52,12 @@ struct final_name {
 _Static_assert(sizeof(struct final_counts) == 64, "the ring's format has changed");
 
 struct final_ring {
-    struct final_header *header; /* the mapped file: header, live, slots, eras */
-    struct final_live *live;     /* [live_capacity] */
-    struct final_record *slots;  /* [capacity] */
-    struct final_era *eras;      /* [FINAL_RING_MODELS] */
-    struct final_name *names;    /* [FINAL_RING_NAMES] */
+    struct final_header *header;      /* the mapped file: header, live, slots, eras */
+    struct final_live *live;          /* [live_capacity] */
+    struct final_record *slots;       /* [capacity] */
+    struct final_era *eras;           /* [FINAL_RING_MODELS] */
+    struct final_name *names;         /* [FINAL_RING_NAMES] */
+    bool is_wanted[FINAL_RING_NAMES]; /* this process has given the name's number out */
     size_t bytes;
     int descriptor; /* has the lock */
     uint32_t recovered;
@@ -294,6 +295,7 @@ static enum status open_longer(struct final_ring **ring, int directory, const ch
     TRY_OUT(open_map(to, from->capacity, live_capacity));
     memcpy(to->slots, (*ring)->slots, from->capacity * sizeof *to->slots);
     memcpy(to->eras, (*ring)->eras, FINAL_RING_MODELS * sizeof *to->eras);
+    memcpy(to->names, (*ring)->names, FINAL_RING_NAMES * sizeof *to->names);
     to->header->next = from->next;
     to->header->acked = from->acked;
     to->header->lost = from->lost;
@@ -396,21 +398,45 @@ const char *final_ring_model(const struct final_ring *ring, uint64_t sequence)
     return era != NULL && memchr(era->name, '\0', sizeof era->name) != NULL ? era->name : "";
 }
 
+/* A place whose name no record needs any more; FINAL_RING_NAMES when there is none. Records that
+ * were acknowledged are never read again. Requests of this process keep a number before their
+ * record is begun, so what it has given out stays. */
+static uint16_t number_unneeded(const struct final_ring *ring)
+{
+    bool is_needed[FINAL_RING_NAMES + 1] = {false};
+    const struct final_header *header = ring->header;
+    uint16_t place = 0;
+    for (uint64_t sequence = header->acked + 1; sequence < header->next; sequence++) {
+        const uint16_t model = ring->slots[sequence % header->capacity].model;
+        is_needed[model <= FINAL_RING_NAMES ? model : 0] = true;
+    }
+    while (place < FINAL_RING_NAMES && (is_needed[place + 1] || ring->is_wanted[place]))
+        place++;
+    return place;
+}
+
 enum status final_ring_number(struct final_ring *ring, const char *name, uint16_t *out)
 {
     uint16_t place = 0;
     while (place < FINAL_RING_NAMES && ring->names[place].is_used != 0 &&
            strncmp(ring->names[place].name, name, LIMIT_NAME_BYTES) != 0)
         place++;
-    if (place == FINAL_RING_NAMES)
-        FAIL(STATUS_LIMIT, "more than %d models have been served from this data directory",
-             FINAL_RING_NAMES);
+    if (place == FINAL_RING_NAMES) {
+        place = number_unneeded(ring);
+        if (place == FINAL_RING_NAMES)
+            FAIL(STATUS_UNAVAILABLE,
+                 "final records of %d other models wait for the edge to take them",
+                 FINAL_RING_NAMES);
+        ring->names[place].is_used = 0;
+        keep_order();
+    }
     if (ring->names[place].is_used == 0) {
         snprintf(ring->names[place].name, LIMIT_NAME_BYTES, "%s", name);
         keep_order();
         ring->names[place].is_used = 1;
         keep_order();
     }
+    ring->is_wanted[place] = true;
     *out = (uint16_t)(place + 1);
     return STATUS_OK;
 }

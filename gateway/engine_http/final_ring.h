@@ -93,8 +93,9 @@ void final_ring_close(struct final_ring *ring);
 
 /* Sets the model of all later records. Called once at a start, before final_ring_begin(). */
 void final_ring_name_model(struct final_ring *ring, const char *name);
-/* The number of a model for final_record.model; the first time, its name is stored. LIMIT when
- * FINAL_RING_NAMES others are stored. */
+/* The number of a model for final_record.model; the first time, its name is stored. When all places
+ * are taken, it takes the place of a name that no unacknowledged record has and that was not asked
+ * for since the ring was opened. UNAVAILABLE when there is none. */
 enum status final_ring_number(struct final_ring *ring, const char *name, uint16_t *out);
 /* The model of a record whose number is 0, valid as long as the ring. It is "" when the ring does
  * not know it: an engine of an earlier version wrote the record, or FINAL_RING_MODELS other models

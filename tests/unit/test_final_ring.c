@@ -380,7 +380,6 @@ static void test_numbers_of_models(void **state)
     struct final_record record = {.route = FINAL_ROUTE_CHAT};
     struct buffer text;
     uint16_t numbers[3];
-    char name[16];
     buffer_init(&text, 1 << 16);
     assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     off_t length = (off_t)(ring->bytes - FINAL_RING_NAMES * sizeof(struct final_name));
@@ -408,12 +407,86 @@ static void test_numbers_of_models(void **state)
         buffer_append_char(&text, '\0');
         assert_non_null(strstr(text.bytes, wanted[i]));
     }
-    for (int i = 2; i < FINAL_RING_NAMES; i++) {
-        snprintf(name, sizeof name, "m%d", i);
-        assert_int_equal(final_ring_number(ring, name, &numbers[0]), STATUS_OK);
-    }
-    assert_int_equal(final_ring_number(ring, "one more", &numbers[0]), STATUS_LIMIT);
     buffer_deinit(&text);
+    final_ring_close(ring);
+}
+
+/* Appends a record of a model. */
+static void append_of(struct final_ring *ring, const char *model)
+{
+    struct final_record record = {.route = FINAL_ROUTE_CHAT};
+    assert_int_equal(final_ring_number(ring, model, &record.model), STATUS_OK);
+    snprintf(record.request_id, sizeof record.request_id, "req_%s", model);
+    final_ring_end(ring, FINAL_RING_NONE, &record);
+}
+
+/* The next record after `sequence`, which it moves, is of this model. */
+static void check_model(const struct final_ring *ring, uint64_t *sequence, const char *model)
+{
+    struct final_record record;
+    struct buffer text;
+    char wanted[80];
+    buffer_init(&text, 1 << 16);
+    snprintf(wanted, sizeof wanted, "\"model\":\"%s\"", model);
+    assert_true(final_ring_next(ring, *sequence, &record));
+    *sequence = record.sequence;
+    final_ring_render(ring, &record, NULL, &text);
+    buffer_append_char(&text, '\0');
+    assert_non_null(strstr(text.bytes, wanted));
+    buffer_deinit(&text);
+}
+
+/* A longer table keeps the names: the records of both models, and the numbers of later ones. */
+static void test_a_longer_table_keeps_the_names(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    uint64_t sequence = 0;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    append_of(ring, "small");
+    append_of(ring, "large");
+    final_ring_close(ring);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, 2 * LIVE), STATUS_OK);
+    assert_int_equal(ring->header->live_capacity, 2 * LIVE);
+    append_of(ring, "large");
+    append_of(ring, "third");
+    check_model(ring, &sequence, "small");
+    check_model(ring, &sequence, "large");
+    check_model(ring, &sequence, "large");
+    check_model(ring, &sequence, "third");
+    final_ring_close(ring);
+}
+
+/* Names come and go for ever. A name stays while a record has it that nobody has taken, or while
+ * this process serves its model. */
+static void test_names_that_no_record_has_make_room(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    uint16_t number;
+    uint64_t sequence = FINAL_RING_NAMES;
+    char name[16];
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 2 * FINAL_RING_NAMES, LIVE), STATUS_OK);
+    for (int i = 0; i < FINAL_RING_NAMES; i++) {
+        snprintf(name, sizeof name, "m%d", i);
+        append_of(ring, name);
+    }
+    assert_int_equal(final_ring_acknowledge(ring, FINAL_RING_NAMES), STATUS_OK);
+    assert_int_equal(final_ring_number(ring, "one more", &number), STATUS_UNAVAILABLE);
+    final_ring_close(ring);
+
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 2 * FINAL_RING_NAMES, LIVE), STATUS_OK);
+    append_of(ring, "m0"); /* waits, and is served */
+    append_of(ring, "one more");
+    final_ring_close(ring);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 2 * FINAL_RING_NAMES, LIVE), STATUS_OK);
+    for (int i = 0; i < FINAL_RING_NAMES - 2; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        assert_int_equal(final_ring_number(ring, name, &number), STATUS_OK);
+    }
+    assert_int_equal(final_ring_number(ring, "too many", &number), STATUS_UNAVAILABLE);
+    check_model(ring, &sequence, "m0");
+    check_model(ring, &sequence, "one more");
     final_ring_close(ring);
 }
 
@@ -734,6 +807,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_record_keeps_its_model, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_file_without_models_is_taken, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_numbers_of_models, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_longer_table_keeps_the_names, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_names_that_no_record_has_make_room, make_path,
+                                        drop_path),
         cmocka_unit_test_setup_teardown(test_an_older_file_is_set_aside, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_one_engine_a_file, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_damaged_slot_is_passed_over, make_path, drop_path),
