@@ -76,7 +76,7 @@ struct engine_domain {
 
 struct engine_request {
     struct slice request_id; /* for reports; ≤ LIMIT_REQUEST_ID_BYTES */
-    struct slice model;      /* for a source with several; empty: the first. An engine has one */
+    struct slice model;      /* for a source with several; an engine has one and ignores it */
     enum engine_prompt_kind prompt_kind;
     struct slice text;
     const uint32_t *tokens;

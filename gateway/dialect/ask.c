@@ -211,7 +211,7 @@ enum status ask_check_model(const json_t *root, const char *model_name)
         FAIL_PARAM(STATUS_INVALID, "model", "you must provide a model parameter");
     struct slice name;
     TRY(ask_json_word(model, "model", &name));
-    if (model_name != NULL && !slice_is(name, model_name))
+    if (name.length == 0 || (model_name != NULL && !slice_is(name, model_name)))
         FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
                    "The model '%.*s' does not exist or you do not have access to it.",
                    (int)(name.length < 64 ? name.length : 64), name.bytes);

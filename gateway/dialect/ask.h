@@ -24,6 +24,6 @@ void ask_deinit(struct ask *ask);
 /* Fills the engine request of one prompt; it borrows from `ask`. */
 void ask_of_prompt(const struct ask *ask, uint32_t prompt, struct engine_request *out);
 
-/* Checks the model field of a body: MODEL_NOT_FOUND unless it is `model_name` or that is NULL,
- * INVALID without it. */
+/* Checks the model field of a body: MODEL_NOT_FOUND when it is empty or another one than
+ * `model_name`, of which NULL is any, INVALID without it. */
 enum status ask_check_model(const json_t *root, const char *model_name);

@@ -1,5 +1,7 @@
 #include "gateway/edge/edge_forward.h"
 
+#include <stdio.h>
+
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
@@ -183,16 +185,19 @@ static enum status forward_admit(const struct forward_call *call, struct edge_jo
     return STATUS_OK;
 }
 
-/* Checks that the tenant may use the request's model. A body without a model means the model that
- * the engine serves. */
-static enum status forward_model(struct edge *edge, const struct edge_job_options *options)
+/* Checks that the tenant may use the request's model. A body without a model gets the engine's
+ * first one here, so that the model that is checked is also the one that is priced and that runs,
+ * whatever the engine serves by then. */
+static enum status forward_model(struct edge *edge, struct edge_job_options *options)
 {
     bool is_allowed;
-    const char *model = options->body.model;
+    char *model = options->body.model;
+    if (model[0] == '\0') {
+        snprintf(model, sizeof options->body.model, "%s", edge_probe_engine(edge->probe)->model);
+        options->body.has_default_model = model[0] != '\0';
+    }
     if (!options->principal->has_models)
         return STATUS_OK;
-    if (model[0] == '\0')
-        model = edge_probe_engine(edge->probe)->model;
     if (model[0] == '\0')
         FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
     TRY(edge_models_check(edge, options->principal, slice_of(model), &is_allowed));

@@ -667,19 +667,22 @@ static void job_submit_more(struct face_job *job, uint32_t slot)
         job_drop_body(job);
 }
 
-/* Finds the model that a body names, among several; one without a name gets the first. */
+/* Finds the model that a body names, among several. One without a name gets the model for which the
+ * edge has checked permission and price; without an edge, the one that the edge would take. */
 static enum status job_choose_model(struct face_job *job)
 {
     const struct face *face = job->face;
     const json_t *named = json_object_get(job->parsed.root, "model");
-    const struct slice name = {json_string_value(named), json_string_length(named)};
+    struct slice name = {json_string_value(named), json_string_length(named)};
     struct source_model models[LIMIT_POOL_ENGINES];
+    if (!json_is_string(named))
+        name = slice_of(job->trusted.model[0] != '\0' ? job->trusted.model : face->info.model_name);
     snprintf(job->model, sizeof job->model, "%s", face->info.model_name);
     if (face->source->ops->models == NULL)
         return STATUS_OK;
     const size_t count = face->source->ops->models(face->source, models, LIMIT_POOL_ENGINES);
     size_t at = 0;
-    while (at < count && name.length > 0 && !slice_is(name, models[at].name))
+    while (at < count && !slice_is(name, models[at].name))
         at++;
     if (at == count)
         FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",

@@ -18,6 +18,7 @@ enum trusted_header {
     TRUSTED_VISIBLE,
     TRUSTED_CACHE_SHARE,
     TRUSTED_DEADLINE,
+    TRUSTED_MODEL,
     TRUSTED_COUNT,
 };
 static const struct {
@@ -34,6 +35,7 @@ static const struct {
     [TRUSTED_VISIBLE] = {"x-banyan-visible", TRUSTED_DOMAIN},
     [TRUSTED_CACHE_SHARE] = {"x-banyan-cache-share", TRUSTED_DOMAIN},
     [TRUSTED_DEADLINE] = {"x-banyan-deadline-ms", TRUSTED_REQUEST_ID},
+    [TRUSTED_MODEL] = {"x-banyan-model", TRUSTED_REQUEST_ID},
 };
 
 static int hex_value(char c)
@@ -43,11 +45,9 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static enum status read_hash(struct slice text, enum trusted_header header, uint8_t out[16])
+static enum status read_hex(struct slice text, enum trusted_header header, uint8_t *out)
 {
-    if (text.length != 32)
-        FAIL(STATUS_INVALID, "header %s: a hash has 32 hex digits", headers[header].name);
-    for (size_t i = 0; i < 16; i++) {
+    for (size_t i = 0; i < text.length / 2; i++) {
         int high = hex_value(text.bytes[2 * i]);
         int low = hex_value(text.bytes[2 * i + 1]);
         if (high < 0 || low < 0)
@@ -55,6 +55,21 @@ static enum status read_hash(struct slice text, enum trusted_header header, uint
         out[i] = (uint8_t)(high << 4 | low);
     }
     return STATUS_OK;
+}
+
+static enum status read_hash(struct slice text, enum trusted_header header, uint8_t out[16])
+{
+    if (text.length != 32)
+        FAIL(STATUS_INVALID, "header %s: a hash has 32 hex digits", headers[header].name);
+    return read_hex(text, header, out);
+}
+
+static enum status read_model(struct face_trusted *trusted, struct slice text)
+{
+    const size_t most = sizeof trusted->model - 1;
+    if (text.length == 0 || text.length % 2 != 0 || text.length / 2 > most)
+        FAIL(STATUS_INVALID, "header x-banyan-model: a name is 1 to %zu bytes in hex", most);
+    return read_hex(text, TRUSTED_MODEL, (uint8_t *)trusted->model);
 }
 
 /* Reads one domain: "p:<hex>" (published), "g:<hex>" (group) or "o:<hex>" (own). They must come in
@@ -184,6 +199,8 @@ static enum status read_one(struct face_trusted *trusted, const struct http_requ
         TRY(read_number(text, header, DEADLINE_MS_MAX, &number));
         trusted->deadline_us = clock_mono_us(clock_system()) + number * 1000;
         return STATUS_OK;
+    case TRUSTED_MODEL:
+        return read_model(trusted, text);
     case TRUSTED_COUNT:
         break;
     }

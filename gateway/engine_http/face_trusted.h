@@ -1,5 +1,5 @@
 /* face_trusted: reads what the edge says about a request in x-banyan-* headers: its id, tenant,
- * class, domains and deadline.
+ * class, domains and deadline, and the model of a body that names none.
  *
  * Owns:     nothing.
  * Thread:   the loop's.
@@ -26,10 +26,11 @@ struct face_trusted {
     struct engine_domain domain;
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
     uint32_t visible_count;
-    uint32_t visible_public; /* domains of published prompts, first in `visible` */
-    uint32_t visible_group;  /* domains of the group, after them; then the tenant's own */
-    uint32_t cache_share;    /* 1 … LIMIT_CACHE_SHARE; 0 = not given */
-    int64_t deadline_us;     /* monotonic; 0 = none */
+    uint32_t visible_public;      /* domains of published prompts, first in `visible` */
+    uint32_t visible_group;       /* domains of the group, after them; then the tenant's own */
+    uint32_t cache_share;         /* 1 … LIMIT_CACHE_SHARE; 0 = not given */
+    int64_t deadline_us;          /* monotonic; 0 = none */
+    char model[LIMIT_NAME_BYTES]; /* for a body that names none; "" = not given */
 };
 
 /* PROTOCOL_VERSION when the edge speaks another protocol than FACE_PROTOCOL. */

@@ -93,8 +93,11 @@ def test_models_by_name(two):
     wait_until(lambda: len(server.ledger(sql, tenant)) == 2, 30, "two rows")
     assert server.ledger(sql, tenant) == [("small", 9, 4), ("large", 9, 4)]
     with server.http(key) as http:
-        done = http.post("/v1/chat/completions", json={"model": "none", "messages": [{"role": "user", "content": "x"}]})
-        assert done.status_code == 404 and done.json()["error"]["code"] == "model_not_found", done.text
+        for name in ("none", ""):
+            for path, prompt in (("chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+                                 ("completions", {"prompt": "x"}), ("generate", {"prompt": "x"})):  # fmt: skip
+                done = http.post(f"/v1/{path}", json={"model": name, **prompt})
+                assert done.status_code == 404 and done.json()["error"]["code"] == "model_not_found", done.text
 
 
 def test_a_model_of_one_tenant_is_not_anothers(two):
@@ -175,6 +178,7 @@ def test_a_server_that_is_away_at_the_start(tmp_path):
     _, key, _ = server.tenant("early")
     assert ask(server, key, there).status_code == 200
     assert ask(server, key, late).status_code == 404
+    only, only_key, _ = server.tenant("only", models=["there"])
     late.start(late.port)
 
     def listed():
@@ -183,4 +187,14 @@ def test_a_server_that_is_away_at_the_start(tmp_path):
 
     wait_until(lambda: listed() == {"late", "there"}, 30, "the late server's model")
     assert ask(server, key, late).status_code == 200
+    # A body without a model gets the model whose permission and price were looked at, though the
+    # server of another one is first in the list by now.
+    before = len(late.bodies), len(there.bodies)
+    for model in ({}, {"model": None}):
+        with server.http(only_key) as http:
+            done = http.post("/v1/generate", json={"prompt": "x", "max_tokens": 4, **model})
+        assert done.status_code == 200, done.text
+    assert (len(late.bodies), len(there.bodies)) == (before[0], before[1] + 2)
+    sql = "select model, count(*) from requests where tenant_id = ? group by 1"
+    wait_until(lambda: server.ledger(sql, only) == [("there", 2)], 30, "two rows")
     stop(server, [late, there])

@@ -1,5 +1,6 @@
 #include "gateway/edge/request/edge_head.h"
 
+#include "gateway/edge/request/edge_body.h"
 #include "tests/unit/edge_text_kit.h"
 
 static void test_head(void **state)
@@ -19,7 +20,8 @@ static void test_head(void **state)
                              .request_id = SLICE("req_1"),
                              .principal = &principal,
                              .service_class = SERVICE_CLASS_STANDARD,
-                             .deadline_ms = 1234};
+                             .deadline_ms = 1234,
+                             .model = ""};
     struct buffer out;
     buffer_init(&out, EDGE_HEAD_BYTES_MAX);
     assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
@@ -39,7 +41,16 @@ static void test_head(void **state)
     buffer_clear(&out);
     assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
     edge_text_has(out.bytes, "x-banyan-visible: o:01000000000000000000000000000000\r\n");
+    /* A model's name is a foreign server's word: no byte of it can end a line. */
+    head.model = "a\r\nx: \xc3\xa9";
+    buffer_clear(&out);
+    assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
+    edge_text_has(out.bytes, "\r\nx-banyan-model: 610d0a783a20c3a9");
     /* As many as there may be, and the longest path, have room. */
+    char model[EDGE_BODY_MODEL_BYTES];
+    memset(model, 'm', sizeof model - 1);
+    model[sizeof model - 1] = '\0';
+    head.model = model;
     char path[LIMIT_PATH_BYTES + 1];
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';

@@ -92,12 +92,27 @@ static void test_wrong_headers_are_refused(void **state)
         "x-banyan-deadline-ms: 86400001\r\n",
         "x-banyan-deadline-ms: 99999999999999999999\r\n",
         "x-banyan-deadline-ms: soon\r\n",
+        "x-banyan-model: \r\n",
+        "x-banyan-model: 616\r\n",
+        "x-banyan-model: 6G\r\n",
+        "x-banyan-model: small\r\n",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char headers[512];
         snprintf(headers, sizeof headers,
                  "x-banyan-protocol: 1\r\nx-banyan-request-id: req_wrong%zu\r\n%s", i, wrong[i]);
         assert_int_equal(ask(headers, "header x-banyan-"), 400);
+    }
+    for (int over = 0; over <= 1; over++) { /* the longest name, and one more byte */
+        char headers[512];
+        int at = snprintf(headers, sizeof headers,
+                          "x-banyan-protocol: 1\r\nx-banyan-request-id: req_name%d\r\n"
+                          "x-banyan-model: ",
+                          over);
+        for (int i = 0; i < LIMIT_NAME_BYTES - 1 + over; i++)
+            at += snprintf(headers + at, sizeof headers - (size_t)at, "61");
+        snprintf(headers + at, sizeof headers - (size_t)at, "\r\n");
+        assert_int_equal(ask(headers, NULL), over == 0 ? 200 : 400);
     }
     assert_int_equal(ask("x-banyan-protocol: 1\r\nx-banyan-request-id: a\"b\r\n", NULL), 400);
     assert_int_equal(ask("x-banyan-request-id: req_alone\r\n", "needs x-banyan-protocol"), 400);

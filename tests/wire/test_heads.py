@@ -206,7 +206,7 @@ def test_no_upgrade_to_http2(door):
 
 FORGED = [
     ("x-banyan-protocol", "9"), ("x-banyan-tenant", "0" * 32), ("x-banyan-domain", "0" * 32),
-    ("x-banyan-visible", "p:" + "0" * 32), ("x-banyan-cache-share", "1000"), ("x-banyan-class", "realtime"), ("x-banyan-weight", "1000"),
+    ("x-banyan-visible", "p:" + "0" * 32), ("x-banyan-cache-share", "1000"), ("x-banyan-class", "realtime"), ("x-banyan-model", "61"), ("x-banyan-weight", "1000"),
     ("x-banyan-deadline-ms", "1"), ("x-banyan-request-id", "req_forged"),
     ("x-banyan-key", "0" * 32),
 ]  # fmt: skip

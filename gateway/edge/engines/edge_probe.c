@@ -307,6 +307,16 @@ const struct edge_probe_engine *edge_probe_engine(const struct edge_probe *probe
     return &probe->engine;
 }
 
+const char *edge_probe_served(const struct edge_probe *probe, const char *model)
+{
+    const struct edge_probe_engine *engine = &probe->engine;
+    for (uint32_t i = 0; i < engine->model_count; i++) {
+        if (strcmp(engine->models[i].id, model) == 0)
+            return model;
+    }
+    return engine->model;
+}
+
 const char *edge_probe_word(const struct edge_probe *probe)
 {
     static const char *const words[] = {[EDGE_PROBE_DOWN] = "down",

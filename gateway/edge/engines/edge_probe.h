@@ -75,6 +75,9 @@ void edge_probe_listen(struct edge_probe *probe,
 void edge_probe_suspect(struct edge_probe *probe);
 /* The last result; valid as long as `probe`. */
 const struct edge_probe_engine *edge_probe_engine(const struct edge_probe *probe);
+/* `model` if the engine serves it, else the model of requests that name none; "" before the first
+ * engine. */
+const char *edge_probe_served(const struct edge_probe *probe, const char *model);
 /* "up", "down", "draining" or "other protocol". */
 const char *edge_probe_word(const struct edge_probe *probe);
 /* The text of the engine's own metrics as of the last check; empty while the engine is not up.

@@ -23,6 +23,7 @@ struct edge_body {
     int64_t output_most;               /* most tokens of all choices together; 0: not given */
     bool includes_usage;               /* stream_options.include_usage */
     char model[EDGE_BODY_MODEL_BYTES]; /* a longer name is cut between characters; "": none */
+    bool has_default_model;            /* `model` is the edge's word, for a body that names none */
 };
 
 /* The class of service of a request. */

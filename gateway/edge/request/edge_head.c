@@ -1,17 +1,22 @@
 #include "gateway/edge/request/edge_head.h"
 
+#include <string.h>
+
 #include "gateway/edge/state/edge_json.h"
+
+static void append_digits(struct buffer *out, const uint8_t *bytes, size_t count)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        buffer_append_char(out, digits[bytes[i] >> 4]);
+        buffer_append_char(out, digits[bytes[i] & 15]);
+    }
+}
 
 static void append_hex(struct buffer *out, const char *name, const uint8_t bytes[16])
 {
-    static const char digits[] = "0123456789abcdef";
-    char text[32];
-    for (size_t i = 0; i < 16; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
     buffer_append_text(out, name);
-    buffer_append(out, text, sizeof text);
+    append_digits(out, bytes, 16);
 }
 
 /* The domains of the prefix cache that the request may read, as "p:<hex>,g:<hex>,o:<hex>":
@@ -59,6 +64,10 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
     buffer_append_number(out, principal->weight);
     buffer_append_text(out, "\r\nx-banyan-deadline-ms: ");
     buffer_append_number(out, head->deadline_ms);
+    if (head->model[0] != '\0') { /* a foreign server's name may hold any bytes */
+        buffer_append_text(out, "\r\nx-banyan-model: ");
+        append_digits(out, (const uint8_t *)head->model, strlen(head->model));
+    }
     return out->status;
 }
 

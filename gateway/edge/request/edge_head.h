@@ -20,6 +20,7 @@ struct edge_head {
     const struct principal *principal;
     enum service_class service_class;
     uint32_t deadline_ms;
+    const char *model; /* of a body that names none; "" = the engine's first */
 };
 
 enum { EDGE_HEAD_BYTES_MAX = 8192 };

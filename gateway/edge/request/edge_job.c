@@ -72,7 +72,7 @@ struct edge_job {
     int64_t deadline_us;
     size_t pending_bytes;              /* what a paused client had not read at the last look */
     uint32_t holds;                    /* calls under way that still need the job */
-    char sent_model[LIMIT_NAME_BYTES]; /* the model that the engine served when it was sent */
+    char sent_model[LIMIT_NAME_BYTES]; /* its model among those that were served when it was sent */
     int64_t sent_us;
     int64_t final_us;
     int64_t ended_us;
@@ -179,9 +179,8 @@ static void job_write(struct edge_job *job, struct slice bytes)
     http_stream_write(job->request, bytes);
 }
 
-/* The model that ran: as the engine told it with the request; else as the request names it, if an
- * engine accepted it; else the one that the engine served when the request was sent, or serves now.
- * Other names are not used: they may be anything, and sums by model are kept for ever. */
+/* The model that ran, as the engine told it; else as an accepted request names it; else the one
+ * that it was sent for, or is served now. Other names may be anything; sums are kept for ever. */
 static const char *settle_model(const struct edge_job *job)
 {
     const char *const names[] = {job->stream.final.model, job->is_accepted ? job->body.model : "",
@@ -871,7 +870,8 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
                              .request_id = slice_of(job->access.request_id),
                              .principal = &job->principal,
                              .service_class = job->service_class,
-                             .deadline_ms = left_ms};
+                             .deadline_ms = left_ms,
+                             .model = job->body.has_default_model ? job->body.model : ""};
     struct slice body = edge_hold_body(&job->hold, job->request);
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
@@ -902,7 +902,7 @@ static void job_send(struct edge_job *job)
     enum status status = send_try(job, left_ms);
     if (status == STATUS_OK) {
         edge_settle_text(job->sent_model, sizeof job->sent_model,
-                         edge_probe_engine(job->edge->probe)->model);
+                         edge_probe_served(job->edge->probe, job->body.model));
         if (job->sends++ != 0)
             metric_add(job->edge->metrics.sends_again, 1);
         return;
