@@ -505,6 +505,7 @@ static void refused(struct choice *choice)
     const struct buffer *answer = &choice->answer;
     struct request *request = choice->request;
     static const char *const marks[] = {"exceed_context_size_error", "maximum context length"};
+    const bool is_door = choice->code == 401 || choice->code == 403 || choice->code == 404;
     LOG(LOG_WARN, "upstream_refused", LOG_NUMBER("code", choice->code));
     if (choice->code == 400 || choice->code == 422) {
         for (size_t i = 0; i < sizeof marks / sizeof marks[0] && answer->length > 0; i++) {
@@ -519,9 +520,12 @@ static void refused(struct choice *choice)
         request->fault = SOURCE_FULL;
         request->may_go_elsewhere = true;
         request_fail(request, STATUS_BUSY, "The engine of this model has no room now.");
+    } else if (choice->code >= 400 && choice->code < 500 && !is_door) {
+        /* A request alone can bring these about (413, 415, 431), so they say nothing of the server:
+         * otherwise one tenant could have it put aside for all. */
+        request_fail(request, STATUS_INVALID, "The engine of this model refused the request.");
     } else {
         /* UNAVAILABLE is sent again. A request that breaks the server must not be. */
-        const bool is_door = choice->code == 401 || choice->code == 403 || choice->code == 404;
         request->fault = SOURCE_BROKEN;
         request->may_go_elsewhere = is_door;
         request_fail(request, is_door ? STATUS_UNAVAILABLE : STATUS_PROTOCOL,

@@ -155,6 +155,24 @@ def test_the_least_busy_of_two_and_a_retry(twins):
     assert sum(len(p.bodies) for p in players) == before + 1
 
 
+def test_whose_fault_a_refusal_is(twins):
+    """What a request alone can bring about puts no server aside. Five of a server's own failures in a row do."""
+    server, players = twins
+    _, key, _ = server.tenant("refused")
+    name = f"127.0.0.1:{players[0].port}"
+    for code in (409, 413, 415, 431):
+        players[0].answer = whole(b"{}", code=code)
+        codes = [ask(server, key, players[0]).status_code for _ in range(4)]
+        assert sorted(codes) == [200, 200, 400, 400]
+    players[0].answer = whole(b"{}", code=500)
+    for _ in range(10):
+        ask(server, key, players[0])
+    assert len(players[0].bodies) == 8 + 5
+    wait_until(lambda: server.metric(f'banyan_pool_engine_failures_total{{engine="{name}"}}') == 5, 20, "five failures")
+    players[0].answer = whole(GOOD)  # aside for a second, then three trials
+    wait_until(lambda: ask(server, key, players[0]).status_code == 200 and len(players[0].bodies) > 8 + 5, 20, "a trial")
+
+
 def test_one_dies_and_comes_back(twins):
     server, players = twins
     _, key, _ = server.tenant("dies")

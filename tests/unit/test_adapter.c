@@ -395,6 +395,7 @@ static void test_refusals(void **state)
         /* PROTOCOL is not sent again: a prompt that breaks the server breaks it once. */
         {"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", STATUS_PROTOCOL},
         {"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n", STATUS_UNAVAILABLE},
+        {"HTTP/1.1 413 Large\r\ncontent-length: 0\r\n\r\n", STATUS_INVALID},
         {"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html>",
          STATUS_PROTOCOL},
         {"what is this\r\n\r\n", STATUS_PROTOCOL},
