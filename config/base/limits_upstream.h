@@ -30,6 +30,9 @@
 #define LIMIT_UPSTREAM_CONNECT_MS 2000
 #define LIMIT_UPSTREAM_HEAD_MS    600000
 #define LIMIT_UPSTREAM_PROBE_MS   5000
+/* A server that has answered before must answer again within this time. One thread asks all, so one
+ * that hangs holds up the questions to the others. */
+#define LIMIT_POOL_QUESTION_MS 2000
 /* How often deadlines of requests are looked at. */
 #define LIMIT_UPSTREAM_LOOK_MS 50
 

@@ -872,12 +872,26 @@ static enum status door_read(struct door *door, const struct adapter_options *op
     return STATUS_OK;
 }
 
+static enum status check_shared(const struct adapter_found *found,
+                                const struct adapter_options *options)
+{
+    if (found->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
+        FAIL(STATUS_FORBIDDEN,
+             "--upstream: a server of kind %s gives no promise that tenants' prompts stay apart in "
+             "its cache; --upstream-shared-cache accepts that",
+             found->facts.kind->name);
+    return STATUS_OK;
+}
+
 enum status adapter_look(struct adapter_found *out, const struct adapter_options *options)
 {
     struct door door;
     TRY(door_read(&door, options));
-    struct adapter_probe probe = {
-        .origin = door.origin, .prefix = door.prefix, .kind = options->kind, .key = door.key};
+    struct adapter_probe probe = {.origin = door.origin,
+                                  .prefix = door.prefix,
+                                  .kind = options->kind,
+                                  .key = door.key,
+                                  .timeout_ms = LIMIT_UPSTREAM_PROBE_MS};
     enum status status = STATUS_UNAVAILABLE;
     for (uint32_t i = 0; i < options->addresses->count; i++) {
         out->address = options->addresses->list[i];
@@ -887,12 +901,26 @@ enum status adapter_look(struct adapter_found *out, const struct adapter_options
             break;
     }
     TRY(status);
-    if (out->facts.kind->isolation == ADAPTER_SHARED && !options->accepts_shared)
-        FAIL(STATUS_FORBIDDEN,
-             "--upstream: a server of kind %s gives no promise that tenants' prompts stay apart in "
-             "its cache; --upstream-shared-cache accepts that",
-             out->facts.kind->name);
-    return STATUS_OK;
+    return check_shared(out, options);
+}
+
+enum status adapter_look_again(struct adapter_found *out, const struct adapter_options *options,
+                               const struct adapter_found *known, uint32_t timeout_ms,
+                               const atomic_bool *is_over)
+{
+    struct door door;
+    TRY(door_read(&door, options));
+    out->address = known->address;
+    const struct adapter_probe probe = {.origin = door.origin,
+                                        .prefix = door.prefix,
+                                        .kind = options->kind,
+                                        .key = door.key,
+                                        .address = (const struct sockaddr *)&known->address,
+                                        .model = known->facts.model,
+                                        .timeout_ms = timeout_ms,
+                                        .is_over = is_over};
+    TRY(adapter_probe_run(&probe, &out->facts));
+    return check_shared(out, options);
 }
 
 static enum status open_head(struct adapter *adapter, const struct adapter_options *options)

@@ -16,6 +16,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "config/base/metrics.h"
 #include "gateway/adapter/adapter_address.h"
 #include "gateway/adapter/adapter_kind.h"
@@ -49,6 +51,13 @@ struct adapter_options {
  * IO or DEADLINE when it does not answer, FORBIDDEN when its cache would be shared by tenants and
  * nobody has accepted that, INVALID, PROTOCOL, NO_MEMORY. */
 enum status adapter_look(struct adapter_found *out, const struct adapter_options *options);
+/* Asks a server that was found before once more, at the address where its requests go. `known` is
+ * what it was. `out` says whether it is still that: a server with several models is, as long as it
+ * has the known one. Each question has `timeout_ms`. Another thread may set *is_over, which ends
+ * the call within 200 ms: CANCELLED. Else as adapter_look. */
+enum status adapter_look_again(struct adapter_found *out, const struct adapter_options *options,
+                               const struct adapter_found *known, uint32_t timeout_ms,
+                               const atomic_bool *is_over);
 /* Makes the source of a server that has been found. The strings need to live until it returns.
  * NO_MEMORY, INVALID. */
 enum status adapter_open(struct source **out, const struct adapter_options *options,

@@ -31,11 +31,25 @@ static enum status ask(struct https_client *https, const struct adapter_probe *p
     return status;
 }
 
-/* Reads the name, the owner and the context of the server's first model. */
+/* The model that the caller knows, if the server still has it; else the server's first. Some
+ * servers list several, and the last that was used or loaded comes first. */
+static const json_t *find_listed(const struct adapter_probe *probe, const json_t *answer)
+{
+    const json_t *list = json_object_get(answer, "data");
+    for (size_t i = 0; probe->model != NULL && i < json_array_size(list); i++) {
+        const json_t *model = json_array_get(list, i);
+        const char *id = json_string_value(json_object_get(model, "id"));
+        if (id != NULL && strcmp(id, probe->model) == 0)
+            return model;
+    }
+    return json_array_get(list, 0);
+}
+
+/* Reads the name, the owner and the context of the server's model. */
 static enum status read_model(const struct adapter_probe *probe, const json_t *answer, int code,
                               struct adapter_facts *out, char owner[LIMIT_NAME_BYTES])
 {
-    const json_t *model = json_array_get(json_object_get(answer, "data"), 0);
+    const json_t *model = find_listed(probe, answer);
     const json_t *id = json_object_get(model, "id");
     const char *owned_by = json_string_value(json_object_get(model, "owned_by"));
     const size_t length = json_string_length(id);
@@ -122,7 +136,8 @@ enum status adapter_probe_run(const struct adapter_probe *probe, struct adapter_
     struct https_client *https = NULL;
     char owner[LIMIT_NAME_BYTES];
     const struct https_client_options options = {.url = probe->origin,
-                                                 .timeout_ms = LIMIT_UPSTREAM_PROBE_MS,
+                                                 .timeout_ms = probe->timeout_ms,
+                                                 .is_over = probe->is_over,
                                                  .may_be_plain = true,
                                                  .address = probe->address,
                                                  .answer_bytes = LIMIT_UPSTREAM_PROBE_BYTES};

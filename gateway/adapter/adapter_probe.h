@@ -2,12 +2,13 @@
  * context.
  *
  * Owns:     nothing.
- * Thread:   one that may block for LIMIT_UPSTREAM_PROBE_MS a question.
+ * Thread:   one that may block for timeout_ms a question.
  * Cost:     two to five small requests.
  * Not here: requests for answers (adapter).
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "gateway/adapter/adapter_kind.h"
@@ -18,6 +19,9 @@ struct adapter_probe {
     const char *prefix;             /* path before "/v1/…", or "" */
     const char *kind;               /* a name of kinds.def, or "auto" */
     const char *key;                /* "authorization: Bearer …\r\n", or "" */
+    const char *model;          /* is taken if the server has it; NULL, or else: its first model */
+    uint32_t timeout_ms;        /* of each question */
+    const atomic_bool *is_over; /* as https_client_options.is_over; may be NULL */
 };
 
 /* UNAVAILABLE when nobody answers, or with another code than 200; INVALID for a kind that does not

@@ -12,9 +12,10 @@
 
 enum {
     LOOK_MS = 500,     /* how often servers are looked at */
-    AWAY_MS = 1000,    /* between two questions to a server that is away */
-    SILENT_MS = 2000,  /* without an event, a server that has requests is asked */
-    MISSES = 2,        /* unanswered questions that make a silent server count as down */
+    AWAY_MS = 1000,    /* between two questions to a server that is away or silent */
+    CALM_MS = 5000,    /* between two questions to any other: it may be another one meanwhile */
+    SILENT_MS = 2000,  /* without a part of an answer, a server that owes one is asked */
+    MISSES = 2,        /* unanswered questions that make a server count as down */
     RETRY_MS = 50,     /* when a request may come again that no server has room for */
     RETRIES_SPARE = 3, /* beside a tenth of the requests of the last ten seconds */
     RETRY_SECONDS = 10,
@@ -33,7 +34,9 @@ struct member {
     uint32_t room;    /* requests that it can run at once */
     uint32_t running; /* choices of requests that have not ended */
     uint32_t misses;
-    int64_t event_us;  /* of its last event */
+    bool is_trying;    /* a trial's answer has not begun */
+    bool is_other;     /* it has come back as another model or kind */
+    int64_t quiet_us;  /* since when it owes a part of an answer; 0 = it does not */
     int64_t looked_us; /* of the last question */
     bool is_looking;
     enum status look_status;
@@ -49,6 +52,7 @@ struct pool_request {
     struct pool_copy *copy; /* NULL once the answer has begun, or nothing may be sent again */
     uint32_t choices;
     bool is_retried;
+    bool is_trial; /* of its member, and its answer has not begun */
 };
 
 struct pool {
@@ -59,7 +63,7 @@ struct pool {
     struct pool_request *requests; /* newest first */
     uint32_t request_count;
     engine_request_id next_id;
-    uint32_t turn; /* member whose events come first */
+    uint32_t turn; /* the member that was chosen last */
     struct {
         int64_t second;
         uint32_t requests, retries;
@@ -144,6 +148,15 @@ static bool may_eject(const struct pool *pool, const struct member *member)
     return (out + 1) * 2 <= all;
 }
 
+static void member_down(struct member *member)
+{
+    if (member->health.state == POOL_HEALTH_DOWN)
+        return;
+    pool_health_down(&member->health);
+    LOG(LOG_WARN, "pool_engine_out", LOG_TEXT("name", member->upstream->row.name),
+        LOG_TEXT("state", pool_health_name(&member->health)));
+}
+
 static void member_failed(struct member *member, enum source_fault fault)
 {
     uint32_t chance = 0;
@@ -153,8 +166,8 @@ static void member_failed(struct member *member, enum source_fault fault)
     metric_add(member->failures, 1);
     pool_health_failed(&member->health, now_us, may_eject(member->pool, member), chance);
     if (fault == SOURCE_GONE)
-        pool_health_down(&member->health);
-    if (member->health.state != before)
+        member_down(member);
+    else if (member->health.state != before)
         LOG(LOG_WARN, "pool_engine_out", LOG_TEXT("name", member->upstream->row.name),
             LOG_TEXT("state", pool_health_name(&member->health)));
     member_show(member);
@@ -171,7 +184,16 @@ static bool is_candidate(const struct pool *pool, const struct member *member,
         request->model.length > 0 ? request->model : slice_of(pool->default_model);
     if (!has_model(member, model) || (excluded >> (member - pool->members) & 1) != 0 || room == 0)
         return false;
+    if (member->health.state == POOL_HEALTH_TRIAL && member->is_trying)
+        return false;
     return member->running == 0 || member->running + request->choices <= room;
+}
+
+/* In a trial, requests from before do not count: they would keep the trials from a server that
+ * others relieve. */
+static uint32_t load_of(const struct member *member)
+{
+    return member->health.state == POOL_HEALTH_TRIAL ? 0 : member->running;
 }
 
 /* The candidate with the fewest running requests for its weight; NULL when there is none. Among
@@ -184,8 +206,8 @@ static struct member *choose(struct pool *pool, const struct engine_request *req
         struct member *member = &pool->members[(pool->turn + 1 + i) % pool->count];
         if (!is_candidate(pool, member, request, excluded))
             continue;
-        if (best == NULL || (uint64_t)member->running * best->upstream->row.weight <
-                                (uint64_t)best->running * member->upstream->row.weight)
+        if (best == NULL || (uint64_t)load_of(member) * best->upstream->row.weight <
+                                (uint64_t)load_of(best) * member->upstream->row.weight)
             best = member;
     }
     if (best != NULL)
@@ -203,6 +225,31 @@ static struct member *own_member(const struct pool *pool, const void *context)
     return NULL;
 }
 
+static void enter_member(struct pool_request *pooled, struct member *member)
+{
+    pooled->member = member;
+    pooled->is_trial = member->health.state == POOL_HEALTH_TRIAL;
+    member->is_trying = member->is_trying || pooled->is_trial;
+    if (member->quiet_us == 0) /* clients that have left do not make it less silent */
+        member->quiet_us = loop_now_us(member->pool->options.loop);
+    member->running += pooled->choices;
+    member_show(member);
+}
+
+static void end_trial(struct pool_request *pooled)
+{
+    if (pooled->is_trial)
+        pooled->member->is_trying = false;
+    pooled->is_trial = false;
+}
+
+static void leave_member(struct pool_request *pooled)
+{
+    end_trial(pooled);
+    pooled->member->running -= pooled->choices;
+    member_show(pooled->member);
+}
+
 /* Tries members until one takes the request. BUSY when none has room now. */
 static enum status send_to_any(struct pool *pool, struct pool_request *pooled,
                                const struct engine_request *request, uint64_t excluded)
@@ -216,11 +263,9 @@ static enum status send_to_any(struct pool *pool, struct pool_request *pooled,
     while (member != NULL) {
         status = member->source->ops->submit(member->source, request, &pooled->inner);
         if (status == STATUS_OK) {
-            pooled->member = member;
-            if (member->running == 0)
-                member->event_us = loop_now_us(pool->options.loop);
-            member->running += pooled->choices;
-            member_show(member);
+            if (pooled->member != NULL) /* the one that has failed */
+                leave_member(pooled);
+            enter_member(pooled, member);
             return STATUS_OK;
         }
         if (status != STATUS_BUSY)
@@ -351,12 +396,6 @@ static void pool_acknowledge(struct source *source, engine_request_id id, uint32
 
 /* --- events --------------------------------------------------------------------------------- */
 
-static void leave_member(struct pool_request *pooled)
-{
-    pooled->member->running -= pooled->choices;
-    member_show(pooled->member);
-}
-
 /* Sends a request to another member; false when there is none, or it may not be sent again. */
 static bool send_again(struct pool *pool, struct pool_request *pooled, bool is_safe)
 {
@@ -367,8 +406,6 @@ static bool send_again(struct pool *pool, struct pool_request *pooled, bool is_s
     const uint64_t excluded = UINT64_C(1) << (before - pool->members);
     if (send_to_any(pool, pooled, pool_copy_request(pooled->copy), excluded) != STATUS_OK)
         return false;
-    before->running -= pooled->choices;
-    member_show(before);
     pooled->is_retried = true;
     count_recent(pool, 0, 1);
     metric_add(pool->retries, 1);
@@ -377,14 +414,39 @@ static bool send_again(struct pool *pool, struct pool_request *pooled, bool is_s
     return true;
 }
 
+/* The adapter makes starts and ends of its own when a client leaves or a deadline passes. Only
+ * parts of an answer and its own end are the server's. */
+static bool is_heard(const struct source_event *event)
+{
+    const enum engine_finish finish = event->engine.report.finish;
+    return event->engine.kind == ENGINE_EVENT_TOKEN ||
+           (event->engine.kind == ENGINE_EVENT_END &&
+            (finish == ENGINE_FINISH_STOP || finish == ENGINE_FINISH_LENGTH));
+}
+
+/* `pooled` is NULL when the request runs elsewhere meanwhile. */
+static void hear(struct member *member, struct pool_request *pooled,
+                 const struct source_event *event)
+{
+    const int64_t now_us = loop_now_us(member->pool->options.loop);
+    const bool is_trial = pooled != NULL && pooled->is_trial;
+    const bool is_in_trials = member->health.state == POOL_HEALTH_TRIAL;
+    member->quiet_us = now_us;
+    member->misses = 0;
+    if (is_in_trials ? is_trial : event->engine.kind == ENGINE_EVENT_END)
+        pool_health_good(&member->health, now_us);
+    if (is_trial)
+        end_trial(pooled);
+}
+
 /* Takes a member's event; false when it is not for the consumer. */
 static bool take_event(struct pool *pool, struct member *member, struct source_event *event)
 {
     struct pool_request *pooled = pool->requests;
-    member->event_us = loop_now_us(pool->options.loop);
-    member->misses = 0;
     while (pooled != NULL && (pooled->member != member || pooled->inner != event->engine.id))
         pooled = pooled->next;
+    if (is_heard(event))
+        hear(member, pooled, event);
     if (pooled == NULL) /* it runs elsewhere meanwhile */
         return false;
     const enum engine_event_kind kind = event->engine.kind;
@@ -397,11 +459,11 @@ static bool take_event(struct pool *pool, struct member *member, struct source_e
         return true;
     if (event->fault == SOURCE_BROKEN || event->fault == SOURCE_GONE)
         member_failed(member, event->fault);
-    else if (kind == ENGINE_EVENT_END)
-        pool_health_good(&member->health, member->event_us);
     if (kind == ENGINE_EVENT_ERROR && send_again(pool, pooled, event->may_go_elsewhere))
         return false;
     leave_member(pooled);
+    if (member->running == 0 && is_heard(event))
+        member->quiet_us = 0;
     request_free(pool, pooled);
     return true;
 }
@@ -425,12 +487,17 @@ static void look_work(struct loop_worker_task *task)
 {
     struct member *member = (struct member *)(void *)task;
     const struct adapter_options options = options_of(member);
-    member->look_status = STATUS_CANCELLED;
-    if (!member->pool->is_closing)
+    const atomic_bool *is_over = &member->pool->is_closing;
+    if (*is_over)
+        member->look_status = STATUS_CANCELLED;
+    else if (member->source == NULL)
         member->look_status = adapter_look(&member->looked, &options);
+    else
+        member->look_status = adapter_look_again(&member->looked, &options, &member->found,
+                                                 LIMIT_POOL_QUESTION_MS, is_over);
 }
 
-/* Requests that wait for the first byte of a silent server go elsewhere. */
+/* Requests that wait for the first byte of a server that is silent, or another, go elsewhere. */
 static void move_waiting(struct pool *pool, struct member *member)
 {
     struct pool_request *next;
@@ -442,32 +509,54 @@ static void move_waiting(struct pool *pool, struct member *member)
     }
 }
 
+/* It answers. Another model's answers would be sold as the known one's. */
+static void look_answered(struct member *member)
+{
+    const struct adapter_facts *facts = &member->looked.facts;
+    const bool is_other = strcmp(facts->model, member->found.facts.model) != 0 ||
+                          facts->kind != member->found.facts.kind;
+    member->misses = 0;
+    if (member->running == 0)
+        member->quiet_us = 0;
+    const bool is_new = is_other && !member->is_other;
+    if (is_new)
+        LOG(LOG_WARN, "pool_engine_mismatched", LOG_TEXT("name", member->upstream->row.name),
+            LOG_TEXT("model", facts->model), LOG_TEXT("kind", facts->kind->name));
+    member->is_other = is_other;
+    if (is_other)
+        member_down(member);
+    if (is_new)
+        move_waiting(member->pool, member);
+    if (!is_other)
+        pool_health_answered(&member->health, loop_now_us(member->pool->options.loop));
+}
+
 static void look_done(struct loop_worker_task *task)
 {
     struct member *member = (struct member *)(void *)task;
-    struct pool *pool = member->pool;
-    const int64_t now_us = loop_now_us(pool->options.loop);
     member->is_looking = false;
     if (member->look_status == STATUS_OK && member->source == NULL) {
         if (member_open(member, &member->looked) != STATUS_OK)
             log_failure(LOG_WARN, "pool_engine_unopened");
+        else /* while it was away it was down */
+            pool_health_answered(&member->health, loop_now_us(member->pool->options.loop));
     } else if (member->look_status == STATUS_OK) {
-        member->misses = 0;
-        const struct adapter_facts *facts = &member->looked.facts;
-        if (strcmp(facts->model, member->found.facts.model) == 0 &&
-            facts->kind == member->found.facts.kind)
-            pool_health_answered(&member->health, now_us);
-        else /* it came back as another one */
-            LOG(LOG_WARN, "pool_engine_mismatched", LOG_TEXT("name", member->upstream->row.name),
-                LOG_TEXT("model", facts->model));
+        look_answered(member);
     } else if (member->source != NULL && member->health.state != POOL_HEALTH_DOWN &&
                ++member->misses >= MISSES) {
-        pool_health_down(&member->health);
-        LOG(LOG_WARN, "pool_engine_out", LOG_TEXT("name", member->upstream->row.name),
-            LOG_TEXT("state", pool_health_name(&member->health)));
-        move_waiting(pool, member);
+        member_down(member);
+        move_waiting(member->pool, member);
     }
     member_show(member);
+}
+
+/* How long after the last question the next one comes. */
+static int64_t look_pause_ms(const struct member *member, int64_t now_us)
+{
+    const bool is_away = member->source == NULL || member->health.state == POOL_HEALTH_DOWN;
+    const bool is_silent =
+        member->quiet_us != 0 && now_us - member->quiet_us > SILENT_MS * INT64_C(1000);
+    return is_away || is_silent || member->misses > 0 ? AWAY_MS : CALM_MS;
 }
 
 static void look(void *context)
@@ -478,11 +567,7 @@ static void look(void *context)
         struct member *member = &pool->members[i];
         pool_health_look(&member->health, now_us);
         member_show(member);
-        const bool is_away = member->source == NULL || member->health.state == POOL_HEALTH_DOWN;
-        const bool is_silent =
-            member->running > 0 && now_us - member->event_us > SILENT_MS * INT64_C(1000);
-        if (member->is_looking || (!is_away && !is_silent) ||
-            now_us - member->looked_us < AWAY_MS * INT64_C(1000))
+        if (member->is_looking || now_us - member->looked_us < look_pause_ms(member, now_us) * 1000)
             continue;
         member->task.work = look_work;
         member->task.done = look_done;

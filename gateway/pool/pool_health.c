@@ -36,6 +36,7 @@ static void come_up(struct pool_health *health, int64_t now_us)
 {
     health->state = POOL_HEALTH_UP;
     health->row = 0;
+    health->is_out = false;
     health->slow_from_us = now_us;
     memset(health->recent, 0, sizeof health->recent);
 }
@@ -55,6 +56,7 @@ static void eject(struct pool_health *health, int64_t now_us, uint32_t chance)
     const int64_t part = (int64_t)(chance % 401) - 200; /* thousandths: from -20 % to +20 % */
     const int64_t ms = health->eject_ms + health->eject_ms * part / 1000;
     health->state = POOL_HEALTH_EJECTED;
+    health->is_out = true;
     health->until_us = now_us + ms * 1000;
     health->eject_ms = health->eject_ms * 2 < POOL_HEALTH_EJECT_MS_MAX ? health->eject_ms * 2
                                                                        : POOL_HEALTH_EJECT_MS_MAX;
@@ -78,7 +80,9 @@ void pool_health_down(struct pool_health *health)
 
 void pool_health_answered(struct pool_health *health, int64_t now_us)
 {
-    if (health->state == POOL_HEALTH_DOWN)
+    if (health->state == POOL_HEALTH_DOWN && health->is_out)
+        health->state = POOL_HEALTH_EJECTED; /* that it answers questions proves no more */
+    else if (health->state == POOL_HEALTH_DOWN)
         come_up(health, now_us);
 }
 
@@ -95,7 +99,7 @@ uint32_t pool_health_room(const struct pool_health *health, uint32_t most, int64
     if (health->state == POOL_HEALTH_DOWN || health->state == POOL_HEALTH_EJECTED)
         return 0;
     if (health->state == POOL_HEALTH_TRIAL)
-        return 1;
+        return most;
     const int64_t since_ms = (now_us - health->slow_from_us) / 1000;
     if (health->slow_from_us == 0 || since_ms >= POOL_HEALTH_SLOW_MS)
         return most;

@@ -6,10 +6,13 @@
  *       │ └── slow start, 10 s ◄── three good trials ── trial ◄┘
  *       └──── slow start, 10 s ◄── it answers ───────── down ◄── nobody listens
  *
+ * An engine that goes down while it is ejected or in its trials is ejected again when it answers,
+ * for what is left of its time.
+ *
  * Owns:     the state of one engine.
  * Thread:   the pool's.
  * Cost:     O(1); no clock of its own: time and chance come in.
- * Not here: asking the engine (pool_look), choosing among engines (pool_choose).
+ * Not here: asking the engine, choosing among engines (pool).
  */
 #pragma once
 
@@ -20,7 +23,7 @@ enum pool_health_state {
     POOL_HEALTH_UP,
     POOL_HEALTH_DOWN,
     POOL_HEALTH_EJECTED,
-    POOL_HEALTH_TRIAL, /* one request at a time */
+    POOL_HEALTH_TRIAL, /* one request at a time is sent, until its answer has begun */
 };
 
 enum {
@@ -38,7 +41,8 @@ struct pool_health {
     uint32_t row;    /* failures since the last success */
     uint32_t trials; /* good ones in this state */
     uint32_t eject_ms;
-    int64_t until_us;     /* EJECTED: when trials begin */
+    bool is_out;          /* it was ejected, and has not passed its trials since */
+    int64_t until_us;     /* is_out: when trials begin */
     int64_t slow_from_us; /* UP: when it came back; 0 = long ago */
     struct {
         int64_t second;
@@ -47,7 +51,7 @@ struct pool_health {
 };
 
 void pool_health_init(struct pool_health *health);
-/* An answer began. */
+/* An answer has ended well; in a trial: it has begun. */
 void pool_health_good(struct pool_health *health, int64_t now_us);
 /* The engine broke: no connection, a cut before the first byte, 5xx, a broken frame. `may_eject` is
  * false while half of the model's engines are ejected already. `chance` is any number: the time of
@@ -61,6 +65,7 @@ void pool_health_answered(struct pool_health *health, int64_t now_us);
 /* Moves an ejection that is over to its trials. */
 void pool_health_look(struct pool_health *health, int64_t now_us);
 /* How many requests may run there, of `most` that it can run at once: 0 while it is down or
- * ejected, 1 in a trial, and in slow start a part that grows with the time. */
+ * ejected, and in slow start a part that grows with the time. In a trial it is `most`: old requests
+ * may still run. */
 uint32_t pool_health_room(const struct pool_health *health, uint32_t most, int64_t now_us);
 const char *pool_health_name(const struct pool_health *health);

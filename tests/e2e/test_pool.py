@@ -1,10 +1,13 @@
 """Several foreign servers behind one edge: models by name, the least busy of two with one model, one that
-dies, and one that comes back."""
+dies, hangs or fails, and one that comes back, as itself or as another."""
 
+import contextlib
 import pathlib
 import re
 import shlex
+import threading
 
+import httpx
 import pytest
 
 from conftest import Server, wait_until
@@ -120,7 +123,8 @@ def test_a_busy_model_does_not_show_in_anothers_time(two):
     small.answer, small.keeps_open = whole(FIRST), True
     with server.http(held_key) as http, http.stream("POST", "/v1/chat/completions", json={
         "model": "small", "stream": True, "messages": [{"role": "user", "content": "x"}]}) as held:  # fmt: skip
-        next(held.iter_lines())
+        lines = held.iter_lines()
+        next(lines)
         assert ask(server, key, large).status_code == 200
     small.answer, small.keeps_open = whole(GOOD), False
     assert row_of(server, other) == (9, 0, 4, "stop", 0)
@@ -187,6 +191,96 @@ def test_one_dies_and_comes_back(twins):
     for _ in range(4):
         assert ask(server, key, players[1]).status_code == 200
     assert len(players[0].bodies) > before
+
+
+def is_up(server, player):
+    return server.metric(f'banyan_pool_engine_up{{engine="127.0.0.1:{player.port}"}}') == 1
+
+
+class Hanging(Player):
+    """Takes connections and says nothing while it is paused, as a process that was stopped."""
+
+    def __init__(self):
+        self.goes = threading.Event()
+        self.goes.set()
+        super().__init__("vllm")
+        self.answer = whole(GOOD)
+
+    def serve_one(self, client):
+        self.goes.wait(60)
+        super().serve_one(client)
+
+
+def test_a_server_that_hangs(tmp_path):
+    """Clients that give up say nothing good of it: it gets no more requests, until it answers."""
+    players = [Hanging(), Hanging()]
+    server = start(tmp_path, players)
+    _, key, _ = server.tenant("hangs")
+    assert ask(server, key, players[0]).status_code == 200
+    players[0].goes.clear()
+    body = {"model": players[0].models["data"][0]["id"], "messages": [{"role": "user", "content": "Hi"}]}
+
+    def is_out():
+        try:
+            with server.http(key) as http:
+                http.post("/v1/chat/completions", json=body, timeout=0.3)
+        except httpx.TimeoutException:
+            pass
+        return not is_up(server, players[0])
+
+    wait_until(is_out, 30, "a server that is out")
+    for _ in range(4):
+        assert ask(server, key, players[1]).status_code == 200
+    assert not is_up(server, players[0])
+    players[0].goes.set()
+    wait_until(lambda: is_up(server, players[0]), 30, "a server that is back")
+    stop(server, players)
+
+
+def test_a_server_that_becomes_another(twins):
+    """Its answers would be sold as those of the model that it had."""
+    server, players = twins
+    _, key, _ = server.tenant("another")
+    for _ in range(2):
+        assert ask(server, key, players[1]).status_code == 200
+    players[0].models["data"][0]["id"] = "other"
+    wait_until(lambda: not is_up(server, players[0]), 30, "a server that is out")
+    before = len(players[0].bodies)
+    for _ in range(4):
+        assert ask(server, key, players[1]).status_code == 200
+    assert len(players[0].bodies) == before
+    assert "pool_engine_mismatched" in server.log_text()
+    players[0].models["data"].append({**players[0].models["data"][0], "id": "same"})
+    wait_until(lambda: is_up(server, players[0]), 30, "a server that is back")
+
+
+def test_trials_do_not_wait_for_old_answers(twins):
+    """A server that failed is tried while a long answer from before still runs there."""
+    server, players = twins
+    _, key, _ = server.tenant("trials")
+    _, held_key, _ = server.tenant("holds")
+    body = {"model": "same", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    with contextlib.ExitStack() as held:
+        for player in players:
+            player.answer, player.keeps_open = whole(FIRST), True
+        http = held.enter_context(server.http(held_key))
+        lines = [held.enter_context(http.stream("POST", "/v1/chat/completions", json=body)).iter_lines() for _ in players]
+        for one in lines:  # they are kept: a stream ends with its iterator
+            next(one)
+        assert [len(p.bodies) for p in players] == [1, 1]
+        for player in players:
+            player.answer, player.keeps_open = whole(GOOD), False
+        players[0].answer = whole(b"{}", "content-type: application/json", code=500)
+
+        def is_out():
+            ask(server, key, players[0])
+            return not is_up(server, players[0])
+
+        wait_until(is_out, 20, "a server that is ejected")
+        players[0].answer = whole(GOOD)
+        wait_until(lambda: ask(server, key, players[0]).status_code == 200 and is_up(server, players[0]), 20, "trials")
+        held_at = [f'banyan_pool_engine_requests{{engine="127.0.0.1:{p.port}"}}' for p in players]
+        wait_until(lambda: [server.metric(name) for name in held_at] == [1, 1], 20, "two streams that are still held")
 
 
 def test_a_server_that_is_away_at_the_start(tmp_path):

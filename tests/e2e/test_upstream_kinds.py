@@ -88,10 +88,11 @@ class Player:
             client.sendall(whole(text if facts else b"", "content-type: application/json", code=200 if facts else 404))
             return
         self.bodies.append((path, json.loads(body)))
+        keeps_open = self.keeps_open  # a test may change it for the next request once it has the first bytes
         client.sendall(self.answer)
         while self.endless:
             client.sendall(self.endless)
-        while self.keeps_open and client.recv(1):
+        while keeps_open and client.recv(1):
             pass
 
     def stop(self):

@@ -272,6 +272,59 @@ static struct engine_request chat(void)
                                    .sampling = {.temperature = 1, .top_p = 1}};
 }
 
+static enum status look_again(const struct run *run, struct adapter_found *known,
+                              uint32_t timeout_ms, const atomic_bool *is_over)
+{
+    char url[64];
+    struct adapter_found found;
+    snprintf(url, sizeof url, "http://127.0.0.1:%u", ntohs(run->server.address.sin_port));
+    const struct adapter_options options = {
+        .url = url, .addresses = &run->addresses, .kind = "llama", .key = ""};
+    enum status status = adapter_look_again(&found, &options, known, timeout_ms, is_over);
+    if (status == STATUS_OK)
+        *known = found;
+    return status;
+}
+
+/* Requests go to the address where the server was found, so only an answer from there counts. */
+static void test_a_second_look(void **state)
+{
+    (void)state;
+    struct run run;
+    struct adapter_found known = {0};
+    atomic_bool is_over = false;
+    run_init(&run);
+    struct sockaddr_in elsewhere = run.server.address;
+    elsewhere.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    memcpy(run.addresses.list, &elsewhere, sizeof elsewhere);
+    memcpy(run.addresses.list + 1, &run.server.address, sizeof run.server.address);
+    run.addresses.count = 2;
+    memcpy(&known.address, &elsewhere, sizeof elsewhere);
+    assert_int_equal(look_again(&run, &known, 5000, &is_over), STATUS_UNAVAILABLE);
+    memcpy(&known.address, &run.server.address, sizeof run.server.address);
+    /* A server with several models is what it was, as long as it has the known one. */
+    run.server.models = "{\"data\":[{\"id\":\"b\"},{},{\"id\":\"a\"}]}";
+    snprintf(known.facts.model, sizeof known.facts.model, "a");
+    assert_int_equal(look_again(&run, &known, 5000, &is_over), STATUS_OK);
+    assert_string_equal(known.facts.model, "a");
+    run.server.models = "{\"data\":[{\"id\":\"b\"},{\"id\":\"c\"}]}";
+    assert_int_equal(look_again(&run, &known, 5000, &is_over), STATUS_OK);
+    assert_string_equal(known.facts.model, "b");
+    is_over = true;
+    assert_int_equal(look_again(&run, &known, 5000, &is_over), STATUS_CANCELLED);
+    is_over = false;
+    const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* nobody accepts there */
+    socklen_t length = sizeof elsewhere;
+    elsewhere.sin_port = 0;
+    assert_int_equal(bind(silent, (struct sockaddr *)&elsewhere, length), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&elsewhere, &length), 0);
+    assert_int_equal(listen(silent, 16), 0);
+    memcpy(&known.address, &elsewhere, sizeof elsewhere);
+    assert_int_equal(look_again(&run, &known, 100, &is_over), STATUS_DEADLINE);
+    close(silent);
+    run_deinit(&run);
+}
+
 /* Runs a request against a server that answers so. */
 static void run_asked(struct run *run, struct engine_request request, const char *answer,
                       bool is_silent, uint32_t cancels_at, int64_t deadline_ms)
@@ -666,6 +719,7 @@ int main(void)
                                        cmocka_unit_test(test_ghosts),
                                        cmocka_unit_test(test_ghosts_without_a_gauge),
                                        cmocka_unit_test(test_log_probabilities),
-                                       cmocka_unit_test(test_echo)};
+                                       cmocka_unit_test(test_echo),
+                                       cmocka_unit_test(test_a_second_look)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

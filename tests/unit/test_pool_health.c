@@ -64,7 +64,7 @@ static void test_the_time_of_ejection_doubles(void **state)
         now_us = health.until_us;
         pool_health_look(&health, now_us);
         assert_int_equal(health.state, POOL_HEALTH_TRIAL);
-        assert_int_equal(pool_health_room(&health, 8, now_us), 1);
+        assert_int_equal(pool_health_room(&health, 8, now_us), 8);
         pool_health_failed(&health, now_us, false, 200); /* whatever others do: it was out */
         wanted_ms =
             wanted_ms * 2 < POOL_HEALTH_EJECT_MS_MAX ? wanted_ms * 2 : POOL_HEALTH_EJECT_MS_MAX;
@@ -105,6 +105,35 @@ static void test_half_of_the_engines_stay(void **state)
     assert_int_equal(health.state, POOL_HEALTH_UP);
 }
 
+/* A refused connection and an answered question do not end an ejection, nor pass the trials. */
+static void test_down_does_not_end_an_ejection(void **state)
+{
+    (void)state;
+    struct pool_health health;
+    pool_health_init(&health);
+    fail_times(&health, SECOND, POOL_HEALTH_ROW);
+    const int64_t until_us = health.until_us;
+    pool_health_down(&health);
+    pool_health_look(&health, until_us + SECOND);
+    assert_int_equal(health.state, POOL_HEALTH_DOWN);
+    pool_health_answered(&health, until_us - 1);
+    assert_int_equal(health.state, POOL_HEALTH_EJECTED);
+    pool_health_look(&health, until_us - 1);
+    assert_int_equal(health.state, POOL_HEALTH_EJECTED);
+    pool_health_look(&health, until_us);
+    assert_int_equal(health.state, POOL_HEALTH_TRIAL);
+    pool_health_down(&health);
+    pool_health_answered(&health, until_us + SECOND);
+    pool_health_look(&health, until_us + SECOND);
+    assert_int_equal(health.state, POOL_HEALTH_TRIAL);
+    for (int i = 0; i < POOL_HEALTH_TRIALS; i++)
+        pool_health_good(&health, until_us + SECOND);
+    assert_int_equal(health.state, POOL_HEALTH_UP);
+    pool_health_down(&health);
+    pool_health_answered(&health, until_us + 2 * SECOND);
+    assert_int_equal(health.state, POOL_HEALTH_UP);
+}
+
 static void test_slow_start(void **state)
 {
     (void)state;
@@ -133,6 +162,7 @@ int main(void)
                                        cmocka_unit_test(test_the_time_of_ejection_doubles),
                                        cmocka_unit_test(test_chance_moves_the_time_by_a_fifth),
                                        cmocka_unit_test(test_half_of_the_engines_stay),
+                                       cmocka_unit_test(test_down_does_not_end_an_ejection),
                                        cmocka_unit_test(test_slow_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
