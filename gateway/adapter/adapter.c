@@ -893,6 +893,8 @@ enum status adapter_look(struct adapter_found *out, const struct adapter_options
                                   .key = door.key,
                                   .timeout_ms = LIMIT_UPSTREAM_PROBE_MS};
     enum status status = STATUS_UNAVAILABLE;
+    if (options->addresses->count == 0)
+        FAIL(STATUS_UNAVAILABLE, "--upstream %s has no address", options->url);
     for (uint32_t i = 0; i < options->addresses->count; i++) {
         out->address = options->addresses->list[i];
         probe.address = (const struct sockaddr *)&out->address;

@@ -684,8 +684,14 @@ static void open_metrics(struct member *member)
                                    "Requests that this engine broke.", member->labels, NULL, 0);
 }
 
-/* A server that is away does not keep the others from serving. What is wrong with one that answers
- * would be wrong with the next start too. */
+/* Whether no later answer of the server can mend it: what the operator wrote or must accept. */
+static bool is_final(enum status status)
+{
+    return status == STATUS_INVALID || status == STATUS_FORBIDDEN || status == STATUS_NO_MEMORY;
+}
+
+/* A server that is away, or answers as no server of models does, does not keep the others from
+ * serving. It is asked again. */
 static enum status open_members(struct pool *pool)
 {
     uint32_t answered = 0;
@@ -694,12 +700,13 @@ static enum status open_members(struct pool *pool)
         struct adapter_found found;
         const struct adapter_options options = options_of(member);
         const enum status status = adapter_look(&found, &options);
-        if (status == STATUS_UNAVAILABLE || status == STATUS_IO || status == STATUS_DEADLINE) {
+        if (is_final(status))
+            return status;
+        if (status != STATUS_OK) {
             log_failure(LOG_WARN, "pool_engine_away");
             pool_health_down(&member->health);
             continue;
         }
-        TRY(status);
         TRY(member_open(member, &found));
         member_show(member);
         answered++;

@@ -32,7 +32,7 @@ struct pool_options {
     void *wake_context;
 };
 
-/* Asks every server what it is. One that does not answer is asked again later. UNAVAILABLE when
- * none answers; the failures of adapter_look for a server that answers and cannot be used;
- * NO_MEMORY. */
+/* Asks every server what it is, one after the other, each for LIMIT_UPSTREAM_PROBE_MS at most. One
+ * that does not answer, or not as a server of models, is asked again later. UNAVAILABLE when none
+ * can be used; INVALID and FORBIDDEN of adapter_look for any; NO_MEMORY. */
 enum status pool_open(struct source **out, const struct pool_options *options);

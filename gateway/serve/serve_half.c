@@ -20,6 +20,7 @@
 #include "config/base/log.h"
 #include "engine/ranks/rank_follow.h"
 #include "gateway/adapter/adapter_address.h"
+#include "gateway/adapter/adapter_kind.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
@@ -272,6 +273,24 @@ static enum status engine_open_key(const char *path, char key[LIMIT_UPSTREAM_KEY
     return STATUS_OK;
 }
 
+/* Reads what one server needs. Of several, one whose name has no address does not keep the others
+ * from serving. It gets no port, and stays away until this process starts again. */
+static enum status engine_open_upstream(const struct config *config, bool is_alone,
+                                        struct pool_upstream *one)
+{
+    if (strcmp(one->row.kind, "auto") != 0 && adapter_kind_named(one->row.kind) == NULL)
+        FAIL(STATUS_INVALID, "--upstream: kind %s is not known: auto, %s", one->row.kind,
+             adapter_kind_names());
+    const enum status status =
+        adapter_address_find(one->row.url, config->upstream_plain, &one->addresses);
+    if (status == STATUS_UNAVAILABLE && !is_alone)
+        log_failure(LOG_WARN, "pool_engine_unknown");
+    else
+        TRY(status);
+    return engine_open_key(
+        one->row.key_file[0] != '\0' ? one->row.key_file : config->upstream_key_file, one->key);
+}
+
 /* Looks up the hosts of --upstream and reads their keys, as long as this process may. */
 static enum status engine_open_upstreams(const struct config *config, struct engine_upstreams *out)
 {
@@ -291,10 +310,7 @@ static enum status engine_open_upstreams(const struct config *config, struct eng
         one->row = rows[i];
         if (out->count == 1 && one->row.model[0] == '\0')
             snprintf(one->row.model, sizeof one->row.model, "%s", config->model_name);
-        TRY(adapter_address_find(one->row.url, config->upstream_plain, &one->addresses));
-        TRY(engine_open_key(one->row.key_file[0] != '\0' ? one->row.key_file
-                                                         : config->upstream_key_file,
-                            one->key));
+        TRY(engine_open_upstream(config, out->count == 1, one));
     }
     return STATUS_OK;
 }
@@ -434,8 +450,10 @@ static enum status engine_open_adapter(const struct serve_half_options *options,
     TRY(engine_open_upstreams(options->config, upstreams));
     engine->upstreams = upstreams->list;
     engine->upstream_count = upstreams->count;
-    for (uint32_t i = 0; i < upstreams->count; i++)
-        network.ports[network.count++] = upstreams->list[i].addresses.port;
+    for (uint32_t i = 0; i < upstreams->count; i++) {
+        if (upstreams->list[i].addresses.count > 0)
+            network.ports[network.count++] = upstreams->list[i].addresses.port;
+    }
     sandbox_oom_score(ENGINE_OOM_SCORE);
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));

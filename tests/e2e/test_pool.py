@@ -283,6 +283,20 @@ def test_trials_do_not_wait_for_old_answers(twins):
         wait_until(lambda: [server.metric(name) for name in held_at] == [1, 1], 20, "two streams that are still held")
 
 
+def test_servers_that_are_sick_at_the_start(tmp_path):
+    """A name without an address, a server that names no model and one that is no server of models do not keep
+    the fourth from serving; one that gets well joins."""
+    sick, odd, good = named("sick"), named("odd"), named("good")
+    sick.models, odd.models = {"data": []}, ["what"]
+    server = start(tmp_path, [sick, odd, good], "--upstream", f"http://{'x' * 64}.invalid:9")
+    _, key, _ = server.tenant("well")
+    assert ask(server, key, good).status_code == 200
+    assert [word in server.log_text() for word in ("pool_engine_unknown", "pool_engine_away")] == [True, True]
+    sick.models = {"data": [{**good.models["data"][0], "id": "sick"}]}
+    wait_until(lambda: ask(server, key, sick).status_code == 200, 20, "one that got well")
+    stop(server, [sick, odd, good])
+
+
 def test_a_server_that_is_away_at_the_start(tmp_path):
     late, there = named("late"), named("there")
     late.stop()

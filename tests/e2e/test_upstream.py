@@ -343,6 +343,7 @@ def test_a_full_server_behind_makes_requests_wait_here(front, key):
         (("--upstream", "http://127.0.0.1:8000", "--kv-memory", "1G"), "--kv-memory has no effect beside"),
         (("--model", MODEL, "--upstream-kind", "vllm"), "--upstream-kind has no effect without"),
         (("--upstream", "http://127.0.0.1:8000", "--upstream-key-file", "/nowhere"), "/nowhere"),
+        (("--upstream", "http://127.0.0.1:1", "--upstream", "url=http://127.0.0.1:2,kind=vlm"), "kind vlm is not known"),
     ],
 )
 def test_wrong_options_are_told(tmp_path, options, says):
