@@ -143,7 +143,7 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
                        flag, argv[*at]);
     }
     const struct config_option_value *before = &load->values[load_index(option)];
-    if (option->kind == CONFIG_OPTION_LIST)
+    if (option->kind == CONFIG_OPTION_LIST && value.length > 0) /* an empty one alone: no element */
         return load_element(load, option, flag,
                             before->source == CONFIG_FLAG ? before->text : (struct slice){0}, value,
                             CONFIG_FLAG);

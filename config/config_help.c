@@ -125,8 +125,10 @@ static void schema_option(const struct config_option *option, struct buffer *out
         buffer_printf(out, "\"type\":\"string\",\"maxLength\":%d,\"default\":", LIMIT_OPTION_BYTES);
         buffer_append_json_string(out, slice_of(option->fallback_text));
     } else if (option->kind == CONFIG_OPTION_LIST) {
-        buffer_append_text(out, "\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":"
-                                "\"^[^ ]+$\"},\"default\":[]");
+        buffer_printf(out,
+                      "\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":%d,"
+                      "\"pattern\":\"^[^ ]+$\"},\"default\":[]",
+                      LIMIT_OPTION_BYTES);
     } else if (option->kind == CONFIG_OPTION_BOOL) {
         buffer_printf(out, "\"type\":\"boolean\",\"default\":%s",
                       option->fallback != 0 ? "true" : "false");

@@ -192,6 +192,14 @@ enum status config_option_check(const struct config_option *option, const char *
                source, number, least, most);
 }
 
+static enum status check_length(const struct config_option *option, const char *source,
+                                size_t length, size_t most)
+{
+    if (length > most)
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s is longer than %zu bytes", source, most);
+    return STATUS_OK;
+}
+
 /* Checks each element of a list. */
 static enum status check_elements(const struct config_option *option, const char *source,
                                   struct slice text)
@@ -200,6 +208,7 @@ static enum status check_elements(const struct config_option *option, const char
     for (size_t i = 0; i <= text.length; i++) {
         if (i < text.length && text.bytes[i] != ' ')
             continue;
+        TRY(check_length(option, source, i - start, LIMIT_OPTION_BYTES));
         if (i > start)
             TRY(config_text_check(option, source, (struct slice){text.bytes + start, i - start}));
         start = i + 1;
@@ -210,9 +219,9 @@ static enum status check_elements(const struct config_option *option, const char
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text)
 {
-    if (text.length > LIMIT_OPTION_BYTES)
-        FAIL_PARAM(STATUS_INVALID, option->name, "%s is longer than %d bytes", source,
-                   LIMIT_OPTION_BYTES);
+    TRY(check_length(option, source, text.length,
+                     option->kind == CONFIG_OPTION_LIST ? CONFIG_OPTION_LIST_BYTES
+                                                        : LIMIT_OPTION_BYTES));
     for (size_t i = 0; i < text.length; i++) {
         if ((unsigned char)text.bytes[i] < 0x20 || text.bytes[i] == 0x7f)
             FAIL_PARAM(STATUS_INVALID, option->name, "%s holds a control character", source);

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "config/base/limits.h"
 #include "config/config_option_types.h"
 
 /* Returns where the value of config_option_table[index] came from. */
@@ -33,8 +34,10 @@ enum status config_option_parse(const struct config_option *option, const char *
 /* Checks the bounds alone, for a number that came typed (from the file). */
 enum status config_option_check(const struct config_option *option, const char *source,
                                 int64_t number);
-/* Checks a text: at most LIMIT_OPTION_BYTES, UTF-8, no control characters, numbers inside it in
- * their range. */
+/* A list has elements like texts, as many as --upstream can have, with spaces between them. */
+enum { CONFIG_OPTION_LIST_BYTES = 16 * LIMIT_OPTION_BYTES };
+/* Checks a text: at most LIMIT_OPTION_BYTES (a list: each element, and CONFIG_OPTION_LIST_BYTES in
+ * all), UTF-8, no control characters, numbers inside it in their range. */
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text);
 

@@ -357,7 +357,13 @@ static void test_lists(void **state)
     config_release(config);
     expect_failure(CONFIG_SERVE, ARGUMENTS("--upstream", "http://a:1 http://b:2"), NOTHING,
                    STATUS_INVALID, "holds a space");
-    expect_failure(CONFIG_SERVE, ARGUMENTS("--upstream", ""), NOTHING, STATUS_INVALID, "is empty");
+    assert_int_equal(load(&config, CONFIG_SERVE, ARGUMENTS("--upstream", ""), environment),
+                     STATUS_OK);
+    assert_string_equal(config->upstream, "");
+    config_release(config);
+    write_file(fixture, "{\"upstream\":[\"\"]}");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--config", fixture->path), NOTHING, STATUS_INVALID,
+                   "is empty");
     write_file(fixture, "{\"upstream\":[7]}");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--config", fixture->path), NOTHING, STATUS_INVALID,
                    "a list of texts");

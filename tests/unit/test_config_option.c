@@ -173,6 +173,27 @@ static void test_text(void **state)
     assert_int_equal(config_option_parse(model, "--model", nul, &value), STATUS_INVALID);
 }
 
+/* The limit of a text is each element's; all together have one of their own. */
+static void test_long_lists(void **state)
+{
+    static char list[CONFIG_OPTION_LIST_BYTES + 1];
+    (void)state;
+    struct config_option_value value;
+    const struct config_option *upstream = option("upstream");
+    memset(list, 'x', sizeof list);
+    for (size_t i = 1; i < 16; i++)
+        list[i * LIMIT_OPTION_BYTES] = ' ';
+    struct slice text = {list, CONFIG_OPTION_LIST_BYTES};
+    assert_int_equal(config_option_parse(upstream, "--upstream", text, &value), STATUS_OK);
+    text.length++;
+    assert_int_equal(config_option_parse(upstream, "--upstream", text, &value), STATUS_INVALID);
+    assert_non_null(strstr(status_note()->message, "longer than 16384 bytes"));
+    list[2 * LIMIT_OPTION_BYTES] = 'x';
+    text.length--;
+    assert_int_equal(config_option_parse(upstream, "--upstream", text, &value), STATUS_INVALID);
+    assert_non_null(strstr(status_note()->message, "longer than 1024 bytes"));
+}
+
 static void test_spellings(void **state)
 {
     (void)state;
@@ -201,10 +222,11 @@ static void test_spellings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),   cmocka_unit_test(test_find),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_bool),
-        cmocka_unit_test(test_text),    cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_table),     cmocka_unit_test(test_find),
+        cmocka_unit_test(test_nearest),   cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_bool),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_long_lists),
+        cmocka_unit_test(test_spellings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
