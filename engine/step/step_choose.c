@@ -1,29 +1,9 @@
 #include "engine/step/step_choose.h"
 
-#include <string.h>
-
+#include "engine/step/step_bans.h"
 #include "engine/step/step_draft_mask.h"
 #include "engine/step/step_state.h"
 #include "engine/step/step_token.h"
-
-/* What may not be sampled before the answer has tokens_min tokens, or in reasoning that comes
- * before what a constraint says. A guard has its own rule (step_mask), but the list stays the same
- * for all tokens of a sequence. */
-struct step_choose_bans step_choose_bans(struct step *step, uint32_t index)
-{
-    const struct sequence *sequence = &step->sequences.slots[index];
-    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
-    uint32_t *bans = step->bans + index * (step->end_count + LIMIT_STOP_TOKENS);
-    if (asked->tokens_min == 0 && !asked->constraint.is_set)
-        return (struct step_choose_bans){0};
-    memcpy(bans, step->ends, step->end_count * sizeof *bans);
-    memcpy(bans + step->end_count, asked->stop_tokens, asked->stop_token_count * sizeof *bans);
-    return (struct step_choose_bans){.tokens = bans,
-                                     .count = step->end_count + asked->stop_token_count,
-                                     .before = step_guard(step, sequence) != NULL ? 0
-                                               : sequence->is_reasoning           ? UINT32_MAX
-                                                                        : asked->tokens_min};
-}
 
 /* The token that a spent budget of reasoning forces at `ahead`; REASONING_NO_TOKEN: none. A grammar
  * goes before: the mark waits until `mask` (NULL: there is no grammar) allows it. */
@@ -62,7 +42,7 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
         .kind = DRAW_CHOOSE,
         .top_count = asked->want_logprobs ? asked->top_logprobs : 0,
     };
-    const struct step_choose_bans bans = step_choose_bans(step, part->sequence);
+    const struct step_bans bans = step_bans_of(step, part->sequence);
     ask.args.bans = bans.tokens;
     ask.args.ban_count = bans.count;
     ask.args.is_banned = ask.args.generated_count < bans.before;

@@ -4,7 +4,7 @@
 
 #include "config/base/mem.h"
 #include "engine/draft/draft_read.h"
-#include "engine/step/step_choose.h"
+#include "engine/step/step_bans.h"
 #include "engine/step/step_draft_mask.h"
 #include "engine/step/step_load.h"
 
@@ -235,7 +235,7 @@ static void ask_model(struct step *step, uint32_t parts)
             continue;
         passes = part->drafts > passes ? part->drafts : passes;
         draft->places[part->sequence].told = sequence->token_count;
-        const struct step_choose_bans bans = step_choose_bans(step, part->sequence);
+        const struct step_bans bans = step_bans_of(step, part->sequence);
         draft->asks[count++] = (struct draft_guess_ask){
             .sequence = sequence,
             .place = part->sequence,
