@@ -277,7 +277,7 @@ def test_answers_tell_the_tier_that_was_used(small):
             answer = client.post("/v1/completions", json={**body, "service_tier": asked})
             told.append(answer.json()["service_tier"])
         assert told == ["priority", "default", "flex", "default", "default"]
-        answer = client.post("/v1/completions", json={**body, "service_tier": "fast"})
+        answer = client.post("/v1/completions", json={**body, "service_tier": "gold"})
         assert answer.status_code == 400
         best = {"best_class": "standard", "default_class": "batch"}
         answer = admin.patch(f"/admin/v1/tenants/{tenant}", json=best)

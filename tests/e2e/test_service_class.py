@@ -114,7 +114,7 @@ def test_a_key_has_classes_of_its_own(server):
 @pytest.mark.parametrize(
     "fields,param",
     [
-        ({"service_tier": "scale"}, "service_tier"),
+        ({"service_tier": "gold"}, "service_tier"),
         ({"service_tier": 1}, "service_tier"),
         ({"service_tier": ""}, "service_tier"),
         ({"priority": -1}, "priority"),
