@@ -166,7 +166,16 @@ static void test_memory(void **state)
         slot_of(1, CONSTRAINT_REGEX, "[a-f]{9}[g-m]{9}[n-z]{9}([a-c]|[d-f]|[g-i]){2000}z", 1);
     assert_int_equal(engine_constrain_take(constrain, &tickets, large), STATUS_OK);
     const struct grammar *grammar = grammar_run_grammar(tickets.slots[large].guards[0].run);
-    assert_true(tickets.slots[large].bytes > GUARD_BYTES + grammar_bytes(grammar));
+    const size_t all = grammar_bytes(grammar);
+    const size_t alone = tickets.slots[large].bytes;
+    assert_true(alone >= GUARD_BYTES + grammar_part_bytes(grammar));
+    assert_true(alone > all / 4);
+    /* Another request of the same source shares the grammar, and counts its part. */
+    const uint32_t other =
+        slot_of(1, CONSTRAINT_REGEX, "[a-f]{9}[g-m]{9}[n-z]{9}([a-c]|[d-f]|[g-i]){2000}z", 1);
+    assert_int_equal(engine_constrain_take(constrain, &tickets, other), STATUS_OK);
+    assert_true(tickets.slots[other].bytes < alone);
+    ticket_release(&tickets, other);
     ticket_release(&tickets, large);
     assert_int_equal(atomic_load(&tickets.bytes), 0);
 }

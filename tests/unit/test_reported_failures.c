@@ -61,8 +61,9 @@ static uint32_t pages_of(uint32_t told)
     return 0;
 }
 
-/* vllm-project/vllm#41951: whoever was preempted lost its place to later ones. Here the paused come
- * back before anybody new of their class, the older first, whoever the newcomer is. */
+/* vllm-project/vllm#41951: whoever was preempted lost its place to later ones. Here the preempted
+ * come back before anybody new of their tenant, the older first. Another tenant's newcomer waits
+ * for those that are within their tenant's part of the pages: here the first of the two. */
 static void come_back_first(uint8_t newcomer_tenant)
 {
     open_world(36, 36, ENGINE_PREEMPTION_SWAP);
@@ -79,7 +80,8 @@ static void come_back_first(uint8_t newcomer_tenant)
         clock_manual_advance(&world->clock, 100000); /* what urgent work had is kept for a second */
     }
     assert_true(world->told[urgent].is_over);
-    assert_true(pages_of(first) > 0 && pages_of(second) > 0);
+    assert_true(pages_of(first) > 0);
+    assert_true(pages_of(second) > 0 || newcomer_tenant != 1);
     step_world_run(world);
     assert_int_equal(said(first), 100);
     assert_int_equal(said(second), 100);
