@@ -746,6 +746,7 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 
 /* --- requests --- */
 
+#if BANYAN_TEXT
 /* Whether the prompt ends with the mark that opens reasoning, and white space at most. */
 static bool submit_in_reasoning(const struct engine *engine, const struct ticket *ticket)
 {
@@ -768,7 +769,6 @@ static bool submit_in_reasoning(const struct engine *engine, const struct ticket
     return TAIL_BYTES - from >= length && memcmp(tail + TAIL_BYTES - length, mark, length) == 0;
 }
 
-#if BANYAN_TEXT
 /* Where the prompt has opened reasoning, the grammar of calls goes on behind that mark. */
 static enum status submit_open_reasoning(struct engine *engine, struct ticket *ticket)
 {

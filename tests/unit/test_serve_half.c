@@ -161,6 +161,7 @@ static void start_body(void *context)
                             .draft_model = "",
                             .socket = "",
                             .upstream = "",
+                            .upstream_kind = "auto",
                             .upstream_key_file = "",
                             .sandbox = "auto",
                             .edge_user = "",
