@@ -62,8 +62,9 @@ static void test_malformed(void **state)
         "{\"logprobs\":{\"content\":[7]}}",
         "{\"logprobs\":{\"tokens\":[7]}}",
         "{\"logprobs\":{\"tokens\":[\"a\"]}}",
-        "{\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":\"x\"}]"
-        "}}",
+        ("{\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":\"x\"}"
+         "]"
+         "}}"),
         "{\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":[-1]}]}}",
         "{\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1}]},\"token_ids\":[1,2]}",
     };

@@ -305,7 +305,7 @@ static void test_the_frame_has_every_member(void **state)
                                         .drafts_rejected = 8};
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         struct final_record other = record;
-        other.route = routes[i].route;
+        other.route = (uint16_t)routes[i].route;
         buffer_clear(&out);
         final_ring_render(ring, &other, &whole, &out);
         assert_non_null(strstr(out.bytes, routes[i].word));

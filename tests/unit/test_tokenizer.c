@@ -581,8 +581,8 @@ static int count_allocations(void *context, size_t bytes)
 static void work_is_used_again(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"A longer text, with \"several\" words: 1234567890 and "
-                                        "unbelievable-abcdefghijklmnopqrstuvw.",
+    static const char *const texts[] = {("A longer text, with \"several\" words: 1234567890 and "
+                                         "unbelievable-abcdefghijklmnopqrstuvw."),
                                         "\"name\": \"",
                                         "}, {\"identifier\": ",
                                         "\xff\xfe",
