@@ -450,7 +450,8 @@ static bool head_has_too_many(h2o_http2_conn_t *conn, const struct frame_head *f
     uint32_t before = fields->count;
     bool fits = !is_head || head_part(frame, bytes, &part, &error) != 0 ||
                 h2_fields_count(fields, part.headers, part.headers_len, LIMIT_H2_FIELDS);
-    h2_turns_spend(conn, fields->count - before, begins);
+    if (is_head)
+        h2_turns_spend(conn, fields->count - before, begins);
     return !fits;
 }
 
@@ -461,9 +462,10 @@ static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t len
     struct arrival_input *in = &connection->arriving;
     struct frame_head frame;
     bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
-    /* A reset is cheap, and if it waited, the request before it would begin. */
-    bool is_reset = is_whole && frame.type == H2O_HTTP2_FRAME_TYPE_RST_STREAM;
-    if (is_whole && !is_reset && !h2_turns_admit(conn))
+    /* Only heads wait. Other frames are cheap; if they waited, they would fill the memory of their
+     * connections, and behind a reset that waits its request would begin. */
+    bool begins = is_whole && frame.type == H2O_HTTP2_FRAME_TYPE_HEADERS;
+    if (begins && !h2_turns_admit(conn))
         return H2O_HTTP2_ERROR_INCOMPLETE;
     if (is_whole && head_has_too_many(conn, &frame, bytes)) {
         *error = "the head has too many fields";
