@@ -89,6 +89,7 @@ static void call_gone(struct http_request *request, bool is_early)
 {
     void (*gone)(void *, bool) = request->gone;
     request->gone = NULL;
+    request->half_closed = NULL; /* its context may be gone from now on */
     if (gone != NULL)
         gone(request->gone_context, is_early);
 }
