@@ -12,10 +12,10 @@
 /* One event of a stream, or an answer that is no stream. A tool call with long arguments that comes
  * in one piece is some 100 KiB. */
 #define LIMIT_UPSTREAM_EVENT_BYTES (1024 * 1024)
-/* Answers of a server to questions at start: lists of models, settings with a chat template. */
 /* Tokens of a choice that one event may tell. A server that speculates tells some ten. */
 #define LIMIT_UPSTREAM_EVENT_TOKENS 256
-#define LIMIT_UPSTREAM_PROBE_BYTES  (4 * 1024 * 1024)
+/* Answers of a server to questions at start: lists of models, settings with a chat template. */
+#define LIMIT_UPSTREAM_PROBE_BYTES (4 * 1024 * 1024)
 /* Requests that are sent to a server at a time: as many as the face admits. */
 #define LIMIT_UPSTREAM_REQUESTS LIMIT_REQUESTS_IN_ENGINE
 /* Servers behind one adapter: as many as the sandbox opens ports. */

@@ -61,3 +61,15 @@ enum status hf_folder_read(int folder, const char *name, size_t limit, struct bu
         FAIL(out->status, "model directory: no memory for %s", name);
     return STATUS_OK;
 }
+
+enum status hf_folder_read_json(int folder, const char *name, struct buffer *text,
+                                struct json_read *out)
+{
+    const struct json_read_limits limits = {.depth = LIMIT_CONFIG_DEPTH,
+                                            .values = LIMIT_CONFIG_VALUES};
+    TRY(hf_folder_read(folder, name, LIMIT_CONFIG_BYTES, text));
+    const enum status status = json_read(out, buffer_slice(text), &limits);
+    if (status == STATUS_INVALID || status == STATUS_LIMIT)
+        FAIL(STATUS_CORRUPT, "%s: %s", name, status_note()->message);
+    return status;
+}

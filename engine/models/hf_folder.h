@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 
+#include "config/base/json_read.h"
 #include "config/base/slice.h"
 
 /* Whether `name` is a plain file name: no '/', no control characters, neither "." nor "..". */
@@ -25,3 +26,7 @@ enum status hf_folder_open(int folder, const char *name, int *out);
 /* Reads a file of at most `limit` bytes. `out` is initialised here, also on failure; the caller
  * frees it with buffer_deinit. Errors as hf_folder_open; LIMIT, NO_MEMORY. */
 enum status hf_folder_read(int folder, const char *name, size_t limit, struct buffer *out);
+/* Reads a file of configuration as JSON. `text` is as `out` of hf_folder_read, and must outlive
+ * `out`. Errors as hf_folder_read; CORRUPT for what is no JSON or over its limits. */
+enum status hf_folder_read_json(int folder, const char *name, struct buffer *text,
+                                struct json_read *out);

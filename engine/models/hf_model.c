@@ -14,19 +14,6 @@ struct hf_model {
     struct hf_tensors *tensors;
 };
 
-/* Reads a JSON file of the directory; `text` must outlive `out`. */
-static enum status open_json(int folder, const char *name, struct buffer *text,
-                             struct json_read *out)
-{
-    const struct json_read_limits limits = {.depth = LIMIT_CONFIG_DEPTH,
-                                            .values = LIMIT_CONFIG_VALUES};
-    TRY(hf_folder_read(folder, name, LIMIT_CONFIG_BYTES, text));
-    const enum status status = json_read(out, buffer_slice(text), &limits);
-    if (status == STATUS_INVALID || status == STATUS_LIMIT)
-        FAIL(STATUS_CORRUPT, "%s: %s", name, status_note()->message);
-    return status;
-}
-
 /* A directory without a tokenizer has no keys about text, which the server then asks for. */
 static enum status open_text(struct hf_model *model, int folder, const struct json_read *config)
 {
@@ -40,7 +27,7 @@ static enum status open_config(struct hf_model *model, int folder)
 {
     struct json_read json = {0};
     struct buffer text;
-    enum status status = open_json(folder, "config.json", &text, &json);
+    enum status status = hf_folder_read_json(folder, "config.json", &text, &json);
     if (status == STATUS_OK)
         status = hf_config_read(&model->config, &json, &model->written);
     if (status == STATUS_OK)

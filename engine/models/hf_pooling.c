@@ -13,13 +13,7 @@
 static enum status read_json(int folder, const char *name, enum json_read_kind kind,
                              struct buffer *text, struct json_read *out)
 {
-    const struct json_read_limits limits = {.depth = LIMIT_CONFIG_DEPTH,
-                                            .values = LIMIT_CONFIG_VALUES};
-    TRY(hf_folder_read(folder, name, LIMIT_CONFIG_BYTES, text));
-    const enum status status = json_read(out, buffer_slice(text), &limits);
-    if (status == STATUS_INVALID || status == STATUS_LIMIT)
-        FAIL(STATUS_CORRUPT, "%s: %s", name, status_note()->message);
-    TRY(status);
+    TRY(hf_folder_read_json(folder, name, text, out));
     if (out->values[0].kind != kind)
         FAIL(STATUS_CORRUPT, "%s is no JSON %s", name, kind == JSON_READ_ARRAY ? "list" : "object");
     return STATUS_OK;
